@@ -11,12 +11,24 @@ static bool may_force(const generation *g)
     return g->constraint && g->tokenizer && !g->opt->draw_all && !(s && s->opt.n_bias > 0);
 }
 
-/* Takes tokens as long as they spell the text, all but the last: what follows might be part of it. A
- * tokenizer may change a text that it encodes, or put a blank before it. */
+/* Where the text begins: at 0, or after the token of the line end before it. */
+static size_t first_token(const tokenizer *t, const encoding *from)
+{
+    for (size_t i = 0; i < from->n && i < 2 && !t->byte_level; i++) {
+        const char *spelled;
+        const int64_t n = tokenizer_piece(t, from->id[i], &spelled);
+        if (n > 0 && spelled[n - 1] == '\n')
+            return i + 1;
+    }
+    return t->byte_level ? 0 : from->n;
+}
+
+/* Takes tokens as long as they spell the text, all but the last: what follows might be part of
+ * it. A tokenizer may change a text that it encodes. */
 static void take_tokens(generation *g, const encoding *from, const char *text, size_t n)
 {
     size_t at = 0;
-    for (size_t i = 0; i + 1 < from->n; i++) {
+    for (size_t i = first_token(g->tokenizer, from); i + 1 < from->n; i++) {
         const char *spelled;
         const int64_t length = tokenizer_piece(g->tokenizer, from->id[i], &spelled);
         const int32_t id = (int32_t)from->id[i];
@@ -29,25 +41,30 @@ static void take_tokens(generation *g, const encoding *from, const char *text, s
     }
 }
 
-/* An encoder is made for each text: most texts have few forced parts, and its cache is large. */
-weft_status forced_find(generation *g)
+/* A tokenizer of words may begin every text with a blank: it encodes a line end first. */
+static weft_status encode_text(generation *g, const char *line, size_t n)
 {
-    char text[FORCED_MOST];
+    const encode_options o = { .no_template = true };
+    const bool plain = g->tokenizer->byte_level;
     encoding out;
-    g->forced.n = g->forced.next = 0;
-    if (!may_force(g))
-        return WEFT_OK;
-    const size_t n = constraint_forced(g->constraint, text, sizeof text, g->err);
-    if (n < 2 || g->err->code != WEFT_OK)
-        return g->err->code;
     encoder *e = encoder_new(g->tokenizer, g->mem, g->err);
     if (!e)
         return g->err->code;
-    const encode_options o = { .no_template = true };
-    if (encoder_encode(e, text, n, NULL, 0, &o, &out, g->err) == WEFT_OK)
-        take_tokens(g, &out, text, n);
+    if (encoder_encode(e, line + plain, n - plain, NULL, 0, &o, &out, g->err) == WEFT_OK)
+        take_tokens(g, &out, line + 1, n - 1);
     encoder_free(e);
     return g->err->code;
+}
+
+/* An encoder is made for each text: most texts have few forced parts, and its cache is large. */
+weft_status forced_find(generation *g)
+{
+    char line[1 + FORCED_MOST] = "\n";
+    g->forced.n = g->forced.next = 0;
+    if (!may_force(g))
+        return WEFT_OK;
+    const size_t n = constraint_forced(g->constraint, line + 1, FORCED_MOST, g->err);
+    return n < 2 || g->err->code != WEFT_OK ? g->err->code : encode_text(g, line, 1 + n);
 }
 
 bool forced_next(generation *g, int32_t *id)

@@ -28,10 +28,10 @@ typedef struct text {
     weft_generation made;
 } text;
 
-static void open_table(table *b, weft_grammar_kind kind, const char *grammar, int64_t n_ctx)
+static void open_model(table *b, const char *path, weft_grammar_kind kind, const char *grammar,
+                       int64_t n_ctx)
 {
     *b = (table){ 0 };
-    const char *path = fixture("golden/chat/chat.gguf");
     const weft_engine_options o = {
         .struct_size = sizeof o, .n_ctx = n_ctx, .n_session = 4, .threads = 1
     };
@@ -45,6 +45,11 @@ static void open_table(table *b, weft_grammar_kind kind, const char *grammar, in
         b->prompt = weft_tokenizer_encode(b->tokenizer, "hi there", 8, NULL, &b->err);
     if (!b->prompt)
         fail_msg("%s", b->err.message);
+}
+
+static void open_table(table *b, weft_grammar_kind kind, const char *grammar, int64_t n_ctx)
+{
+    open_model(b, fixture("golden/chat/chat.gguf"), kind, grammar, n_ctx);
 }
 
 static void close_table(table *b)
@@ -146,11 +151,10 @@ static int64_t scheduled(table *b, const weft_generate_options *o, const weft_sa
 /* ---- tests ----------------------------------------------------------------------------------- */
 
 /* Every seed gives another text. */
-static void same_everywhere(void **state)
+static void compare(const char *path)
 {
-    (void)state;
     table b;
-    open_table(&b, WEFT_GRAMMAR_SCHEMA, KEYS, 512);
+    open_model(&b, path, WEFT_GRAMMAR_SCHEMA, KEYS, 512);
     weft_constraint *c = weft_constraint_new(b.grammar, &b.err);
     int64_t n_forward = 0, n_new = 0, n_drawn = 0;
     for (uint64_t seed = 1; seed < 13; seed++) {
@@ -182,6 +186,18 @@ static void same_everywhere(void **state)
     assert_true(3 * n_forward < 2 * n_new);
     weft_constraint_free(c);
     close_table(&b);
+}
+
+static void same_everywhere(void **state)
+{
+    (void)state;
+    compare(fixture("golden/chat/chat.gguf"));
+}
+
+static void sentencepiece(void **state)
+{
+    (void)state;
+    compare(asset("llama-stories260K/stories260K-f32.gguf"));
 }
 
 /* The tokenizer's tokens follow the drawn one, and its last is held back. */
@@ -279,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("forced: the same tokens everywhere, in fewer forwards", same_everywhere),
+        TEST("forced: the same with a tokenizer that puts a blank before a text", sentencepiece),
         TEST("forced: tokens are the tokenizer's, and the last is held back", canonical),
         TEST("forced: limits, stop strings and callers end a text inside it", limits),
         TEST("forced: a context may end inside it", small_contexts),
