@@ -3,6 +3,7 @@
  *     cmd_chat.c       options, and the loop: a message, its answer
  *     conversation.c   the messages; saved and loaded as JSON
  *     chat_answer.c    renders the conversation, generates, shows
+ *     chat_tools.c     --tools: calls in answers, and their results
  *     server/think.c   separates thinking from the answer
  *     chat_line.c      a message from the terminal or a pipe: one line, or several
  *     chat_edit.c      the line editor: libedit
@@ -27,10 +28,23 @@ void cli_text_free(cli_text *t);
 
 /* ---- the conversation ------------------------------------------------------------------------ */
 
+/* A call of a tool. Its result is a message with the same id. */
+typedef struct call {
+    cli_text id, name;
+    cli_text arguments; /* JSON */
+} call;
+
+typedef struct call_list {
+    call *at;
+    int64_t n, room;
+} call_list;
+
 typedef struct message {
     const char *role; /* one of roles[] */
     cli_text content;
     cli_text reasoning; /* the thinking before an answer; may be empty */
+    call_list calls;    /* of an answer */
+    cli_text id, name;  /* of a result: the call that it belongs to */
 } message;
 
 typedef struct conversation {
@@ -38,8 +52,21 @@ typedef struct conversation {
     int64_t n, room;
 } conversation;
 
-/* An empty message at the end, or NULL without memory. role: "system", "user" or "assistant". */
+/* An empty message at the end, or NULL without memory. role: "system", "user", "assistant" or
+ * "tool". */
 message *conversation_add(conversation *c, const char *role);
+
+/* An empty call at the end of a list, or NULL without memory. */
+call *call_list_add(call_list *list);
+void call_list_cut(call_list *list, int64_t n); /* keeps the first n calls */
+void call_list_free(call_list *list);
+
+/* The first call that has no result yet, or NULL. Results follow the answer that calls; *nth: which
+ * of its calls it is, from 0, and *of: how many these are. Both may be NULL. */
+const call *conversation_pending(const conversation *c, int64_t *nth, int64_t *of);
+
+/* The number for the id of the next call, "call00001": such ids satisfy all templates. */
+int64_t conversation_next_call(const conversation *c);
 void message_free(message *m);
 void conversation_cut(conversation *c, int64_t n); /* keeps the first n messages */
 void conversation_free(conversation *c);
@@ -52,12 +79,19 @@ bool conversation_set_system(conversation *c, const char *content, size_t n);
 /* The place of the last message from the user, or -1. */
 int64_t conversation_last_user(const conversation *c);
 
+/* How many messages there are up to the one that was answered last: of the user, or the results of
+ * calls. 0: there is none. */
+int64_t conversation_asked(const conversation *c);
+
 /* Removes the oldest message after the system message, and the answers to it. False if it is the
  * last one from the user, which must stay. */
 bool conversation_drop_oldest(conversation *c);
 
 /* The list of messages as weft_template_render takes it. False without memory. */
 bool conversation_json(const conversation *c, cli_text *to);
+
+/* Why a JSON text is too deep or has too many values to be read; or NULL. */
+const char *conversation_too_much(const char *json, size_t n);
 
 /* {"messages":[{"role":...,"content":...}]}, and back: such an object, or the list alone, replaces
  * the conversation, or leaves it as it is after an error. They return 0, or an exit code after
@@ -71,6 +105,17 @@ int conversation_load(conversation *c, const char *path);
 enum { THINK_DEFAULT, THINK_ON, THINK_OFF, THINK_HIDE }; /* --think on|off|hide */
 enum { FULL_DEFAULT, FULL_STOP, FULL_DROP };             /* --when-full stop|drop */
 
+/* Tools that answers may call: --tools, --tool-choice, --tool-run. */
+typedef struct chat_tools {
+    const char *file, *choice, *run;
+    char *list; /* the file, in OpenAI's form; NULL: none */
+    size_t n;
+    bool calls;       /* answers may call: the choice is not none */
+    bool required;    /* those to a message of the user must */
+    const char *only; /* the tool, if the choice names one */
+    int n_run;        /* commands since the last message of the user */
+} chat_tools;
+
 typedef struct chat {
     const command *command; /* its options are what /set changes */
     /* options */
@@ -80,7 +125,8 @@ typedef struct chat {
     bool timing;
     int64_t now; /* Unix time for the template; 0: now */
 
-    const char *path; /* of the model */
+    const char *path;          /* of the model */
+    const char *template_path; /* or NULL: the model's */
     weft_model *model;
     weft_tokenizer *tokenizer;
     weft_template *template;
@@ -89,7 +135,9 @@ typedef struct chat {
     weft_session *session;
     weft_sampler *sampler;
     weft_constraint *constraint; /* of answers; NULL: none, or not made yet */
-    bool thinking;               /* made for answers that begin with thinking */
+    bool thinking;               /* made for answers that begin with thinking ... */
+    bool must_call;              /* ... and for those that must call a tool */
+    chat_tools tools;
     int64_t n_ctx;
 
     conversation talk;
@@ -102,7 +150,8 @@ typedef struct chat {
  * error or at a signal, and then there is no answer. */
 int chat_answer(chat *c);
 
-/* Adds a message from the user and answers it. If that fails, the message is taken back. */
+/* Adds a message from the user, or the result of the call that awaits one, and answers it unless
+ * another call awaits its result. If that fails, the message is taken back. */
 int chat_say(chat *c, const char *content, size_t n);
 
 /* "prompt 45 tokens: 30 reused ..." of the last answer, on stderr. */
@@ -111,6 +160,50 @@ void chat_print_timing(const chat *c);
 /* The conversation in the form of the template; answering: up to where the answer begins. NULL with err
  * filled on failure. */
 weft_rendered *chat_render(const chat *c, bool answering, weft_error *err);
+
+/* ---- tools ----------------------------------------------------------------------------------- */
+
+/* Do the options fit together? Returns 0, or EXIT_USAGE after printing an error. */
+int chat_tools_check(chat *c);
+
+/* After the template is open: reads --tools, and checks that the template can take them. Returns 0,
+ * or an exit code after printing an error. */
+int chat_tools_open(chat *c);
+
+/* Holds an answer to calls that fit the tools; must_call: it is one. Returns 0, or an exit code after
+ * printing an error. */
+int chat_tools_constraint(const chat *c, const weft_grammar_options *form, bool must_call,
+                          weft_constraint **to);
+
+/* Runs --tool-run for the call that awaits a result. Returns 0 with *to filled, or an exit code after
+ * printing an error. */
+int chat_tools_run(chat *c, cli_text *to);
+
+/* "result of get_weather (2 of 3)> ", or "> " if no call awaits a result. */
+#define CHAT_MAX_PROMPT 160
+const char *chat_prompt(const chat *c, char text[CHAT_MAX_PROMPT]);
+
+/* Finds calls in the text of an answer. What is no call goes to `text`; a call is printed on
+ * standard output when it is complete, and kept in `made`. */
+typedef struct call_finder {
+    weft_call_reader *reader; /* NULL: answers cannot call, and all is text */
+    void (*text)(void *ud, const char *bytes, size_t n);
+    void *ud;
+    call_list made;
+    int64_t next;    /* number of the next call */
+    bool line_ended; /* standard output is at the start of a line */
+    bool failed;     /* no memory */
+} call_finder;
+
+/* text and ud are set. Returns 0, or an exit code after printing an error. */
+int call_finder_begin(call_finder *f, const chat *c);
+void call_finder_push(call_finder *f, const char *bytes, size_t n);
+
+/* No more text comes. A call that was cut is dropped, and stderr says so. */
+void call_finder_end(call_finder *f);
+void call_finder_free(call_finder *f);
+
+/* ---- commands -------------------------------------------------------------------------------- */
 
 /* "/undo": runs a command; false if the text is none. */
 bool chat_command(chat *c, const char *line);
@@ -130,8 +223,8 @@ typedef enum line_end {
 void chat_line_open(bool terminal, bool history);
 void chat_line_close(void);
 
-/* The next message: a line, or several that belong together. */
-line_end chat_line_message(cli_text *to);
+/* The next message: a line, or several that belong together. prompt: shown on a terminal. */
+line_end chat_line_message(const char *prompt, cli_text *to);
 int chat_line_code(void);
 
 /* A message that is written in $VISUAL or $EDITOR. False after printing an error. */

@@ -29,6 +29,7 @@ weft_rendered *chat_render(const chat *c, bool answering, weft_error *err)
     cli_text messages = { 0 };
     const weft_render_options o = {
         .struct_size = sizeof o,
+        .tools = c->tools.list,
         .variables = !c->info.thinking       ? NULL
                      : c->think == THINK_ON  ? "{\"enable_thinking\": true}"
                      : c->think == THINK_OFF ? "{\"enable_thinking\": false}"
@@ -98,6 +99,8 @@ static bool begins_thinking(const weft_rendered *r, const char *fence)
 typedef struct answer {
     const chat *chat;
     thinking thinking;
+    bool thinks; /* the last text was thinking */
+    call_finder calls;
     cli_text content, reasoning;
     bool pale;       /* the screen shows thinking ... */
     bool line_ended; /* ... up to the end of a line */
@@ -122,19 +125,41 @@ static void show_thinking(answer *a, const char *bytes, size_t n)
     cli_put(stderr, bytes, n);
 }
 
+static void take_content(void *ud, const char *bytes, size_t n)
+{
+    answer *a = ud;
+    a->failed = !cli_text_add(&a->content, bytes, n) || a->failed;
+    cli_put(stdout, bytes, n);
+    a->failed = fflush(stdout) != 0 || a->failed;
+}
+
 static void take_part(void *ud, bool thinks, const char *bytes, size_t n)
 {
     answer *a = ud;
     if (a->failed)
         return;
-    a->failed = !cli_text_add(thinks ? &a->reasoning : &a->content, bytes, n);
+    a->thinks = thinks;
     if (thinks) {
+        a->failed = !cli_text_add(&a->reasoning, bytes, n);
         show_thinking(a, bytes, n);
         return;
     }
     end_thinking(a);
-    cli_put(stdout, bytes, n);
-    a->failed = fflush(stdout) != 0 || a->failed;
+    call_finder_push(&a->calls, bytes, n);
+}
+
+/* Calls may be marked by special tokens, which are no text. */
+static void take_special(answer *a, int32_t id)
+{
+    const weft_tokenizer *t = a->chat->tokenizer;
+    size_t n = 0;
+    if (id < 0 || !a->calls.reader || a->thinks || !weft_tokenizer_is_special(t, id))
+        return;
+    const char *spelled = weft_tokenizer_token(t, id, &n);
+    if (spelled) {
+        end_thinking(a);
+        call_finder_push(&a->calls, spelled, n);
+    }
 }
 
 static bool take_token(void *ud, const weft_generated *token)
@@ -142,6 +167,8 @@ static bool take_token(void *ud, const weft_generated *token)
     answer *a = ud;
     cli_progress_end();
     think_feed(&a->thinking, token->text, token->length);
+    take_special(a, token->id);
+    a->failed = a->failed || a->calls.failed;
     return !a->failed && !cli_interrupted();
 }
 
@@ -176,7 +203,9 @@ static bool keep(chat *c, answer *a)
         m->content = a->content;
     }
     m->reasoning = a->reasoning;
+    m->calls = a->calls.made;
     a->content = a->reasoning = (cli_text){ 0 };
+    a->calls.made = (call_list){ 0 };
     return true;
 }
 
@@ -193,22 +222,32 @@ static void print_end_reason(const chat *c)
         fputs("weft: stopped; the part above is kept\n", stderr);
 }
 
-/* The form of the answer begins after the thinking. It is compiled for the first answer, and again
- * only if a prompt ends differently. */
-static int constrain(chat *c, bool inside)
+/* The form of the answer, or its calls, begin after the thinking. */
+static int compile(chat *c)
 {
     const weft_grammar_options form = { .struct_size = sizeof form,
                                         .model = c->model,
                                         .think_begin = c->info.think_begin,
                                         .think_end = c->info.think_end,
-                                        .thinking = inside };
-    if (c->constraint && c->thinking == inside) {
+                                        .thinking = c->thinking };
+    return c->tools.calls ? chat_tools_constraint(c, &form, c->must_call, &c->constraint)
+                          : cli_constraint(c->command, &form, c->tokenizer, &c->constraint);
+}
+
+/* Compiled for the first answer, and again only if a prompt ends differently. A call is demanded of
+ * the answer to a message of the user: if results demanded one too, there would be no end. */
+static int constrain(chat *c, bool inside)
+{
+    const bool must_call = c->tools.required && conversation_last_user(&c->talk) == c->talk.n - 1;
+    if (c->constraint && c->thinking == inside && c->must_call == must_call) {
         weft_constraint_reset(c->constraint);
         return 0;
     }
     weft_constraint_free(c->constraint);
+    c->constraint = NULL;
     c->thinking = inside;
-    return cli_constraint(c->command, &form, c->tokenizer, &c->constraint);
+    c->must_call = must_call;
+    return compile(c);
 }
 
 static int generate(chat *c, answer *a, const weft_rendered *prompt)
@@ -231,6 +270,8 @@ static int generate(chat *c, answer *a, const weft_rendered *prompt)
     cli_progress_end();
     think_end(&a->thinking);
     end_thinking(a);
+    call_finder_end(&a->calls);
+    a->failed = a->failed || a->calls.failed;
     if (status != WEFT_OK)
         return cli_fail(&err);
     return a->failed ? ferror(stdout) ? 1 : cli_no_memory() : 0;
@@ -244,7 +285,8 @@ static int finish(chat *c, answer *a)
         fputs("\nweft: stopped before the answer\n", stderr);
         return cli_forget_interrupt() ? 1 : cli_stopped();
     }
-    putchar('\n');
+    if (!(a->calls.made.n && a->calls.line_ended))
+        putchar('\n');
     if (fflush(stdout) != 0)
         return 1;
     print_end_reason(c);
@@ -260,13 +302,16 @@ static int finish(chat *c, answer *a)
 int chat_answer(chat *c)
 {
     weft_rendered *prompt = NULL;
-    answer a = { .chat = c, .thinking = { .fn = take_part } };
-    a.thinking.ud = &a;
+    answer a = { .chat = c, .thinking = { .fn = take_part }, .calls = { .text = take_content } };
+    a.thinking.ud = a.calls.ud = &a;
     int code = make_prompt(c, &prompt);
     if (!code) {
         const bool inside = begins_thinking(prompt, c->info.think_begin);
         think_init(&a.thinking, c->info.think_begin, c->info.think_end, inside);
+        a.thinks = inside;
         code = constrain(c, inside);
+        if (!code)
+            code = call_finder_begin(&a.calls, c);
         if (!code)
             code = generate(c, &a, prompt);
     }
@@ -275,16 +320,33 @@ int chat_answer(chat *c)
     weft_rendered_free(prompt);
     cli_text_free(&a.content);
     cli_text_free(&a.reasoning);
+    call_finder_free(&a.calls);
     return code;
+}
+
+/* The message of the user, or the result of a call. */
+static bool add_message(chat *c, const char *content, size_t n)
+{
+    const call *k = conversation_pending(&c->talk, NULL, NULL);
+    message *m = conversation_add(&c->talk, k ? "tool" : "user");
+    if (!k)
+        c->tools.n_run = 0;
+    return m && cli_text_add(&m->content, content, n) &&
+           (!k || (cli_text_add(&m->id, k->id.at, k->id.n) &&
+                   cli_text_add(&m->name, k->name.at, k->name.n)));
 }
 
 int chat_say(chat *c, const char *content, size_t n)
 {
-    message *m = conversation_add(&c->talk, "user");
-    if (!m || !cli_text_add(&m->content, content, n))
+    const int64_t before = c->talk.n;
+    if (!add_message(c, content, n)) {
+        conversation_cut(&c->talk, before);
         return cli_no_memory();
+    }
+    if (conversation_pending(&c->talk, NULL, NULL))
+        return 0;
     const int code = chat_answer(c);
-    if (code && conversation_last_user(&c->talk) == c->talk.n - 1)
+    if (code && conversation_asked(&c->talk) == c->talk.n)
         conversation_cut(&c->talk, c->talk.n - 1);
     return code;
 }

@@ -18,7 +18,7 @@ typedef struct slash {
 static void regenerate(chat *c, const char *argument)
 {
     (void)argument;
-    const int64_t from = conversation_last_user(&c->talk) + 1, n_old = c->talk.n - from;
+    const int64_t from = conversation_asked(&c->talk), n_old = c->talk.n - from;
     if (from == 0) {
         fputs("weft: /regen: there is no message yet\n", stderr);
         return;
@@ -31,7 +31,7 @@ static void regenerate(chat *c, const char *argument)
     memcpy(old, c->talk.at + from, (size_t)n_old * sizeof *old);
     c->talk.n = from;
     chat_answer(c);
-    if (conversation_last_user(&c->talk) == c->talk.n - 1) {
+    if (conversation_asked(&c->talk) == c->talk.n) {
         memcpy(c->talk.at + c->talk.n, old, (size_t)n_old * sizeof *old);
         c->talk.n += n_old;
     } else {
@@ -87,7 +87,7 @@ static void load(chat *c, const char *argument)
     if (conversation_load(&c->talk, argument) != 0)
         return;
     fprintf(stderr, "weft: %s: %lld messages\n", argument, (long long)c->talk.n);
-    if (c->talk.n && conversation_last_user(&c->talk) == c->talk.n - 1)
+    if (c->talk.n && conversation_asked(&c->talk) == c->talk.n)
         fputs("weft: the last message has no answer; /regen makes one\n", stderr);
 }
 
@@ -201,6 +201,9 @@ static void show(chat *c, const char *argument)
             (long long)c->n_predict);
     if (c->info.think_begin)
         fprintf(stderr, "thinking  %s\n", thinking[c->think]);
+    if (c->tools.file)
+        fprintf(stderr, "tools     %s, %s\n", c->tools.file,
+                c->tools.choice ? c->tools.choice : "auto");
     const message *system = conversation_system(&c->talk);
     if (system) {
         fputs("system    ", stderr);

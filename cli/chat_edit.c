@@ -27,7 +27,7 @@ static EditLine *el;
 static HistoryW *past;
 static FILE *screen; /* the terminal, for prompts and what is typed */
 static struct termios before;
-static wchar_t prompt[8];
+static wchar_t prompt[CHAT_MAX_PROMPT];
 static volatile sig_atomic_t asked_to_suspend, resized;
 
 /* ---- the terminal's state -------------------------------------------------------------------- */

@@ -139,9 +139,9 @@ static line_end read_more(cli_text *to)
     return end;
 }
 
-static line_end typed_message(cli_text *to)
+static line_end typed_message(const char *prompt, cli_text *to)
 {
-    line_end end = next_line("> ", to);
+    line_end end = next_line(prompt, to);
     if (end != LINE_TEXT)
         return end;
     end = strncmp(to->at, QUOTES, 3) == 0 ? read_block(to) : read_more(to);
@@ -154,14 +154,14 @@ static line_end typed_message(cli_text *to)
     return end;
 }
 
-line_end chat_line_message(cli_text *to)
+line_end chat_line_message(const char *prompt, cli_text *to)
 {
     to->n = 0;
     in.code = 0;
     if (!cli_text_add(to, "", 0))
         return fail(cli_no_memory());
     if (in.terminal)
-        return typed_message(to);
+        return typed_message(prompt, to);
     const line_end end = next_line("", to);
     if (to->n && to->at[to->n - 1] == '\r')
         cut(to, 1);

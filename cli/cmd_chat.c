@@ -12,7 +12,7 @@ static const char *positional[1]; /* MODEL */
 static load_options load;
 static shape_options shape;
 static chat talk = { .command = &command_chat, .n_predict = -1 };
-static const char *system_text, *first, *template_path, *date, *saved, *pre;
+static const char *system_text, *first, *date, *saved, *pre;
 static bool interactive, no_history;
 
 static const option options[] = {
@@ -27,11 +27,18 @@ static const option options[] = {
       "stop before TEXT; may be repeated" },
     { 0, "think", OPT_CHOICE, &talk.think, "on|off|hide", SETTING,
       "thinking: shown dim, none, or hidden (the model's)" },
-    { 0, "timing", OPT_FLAG, &talk.timing, NULL, SETTING,
+    { 0, "tools", OPT_TEXT, &talk.tools.file, "FILE", 0,
+      "tools that the model may call: a JSON list in OpenAI's form" },
+    { 0, "tool-choice", OPT_TEXT, &talk.tools.choice, "CHOICE", RARE,
+      "auto, required, none, or the one tool to call (auto)" },
+    { 0, "tool-run", OPT_TEXT, &talk.tools.run, "CMD", RARE,
+      "run CMD NAME for each call, arguments on its stdin" },
+    { 0, "timing", OPT_FLAG, &talk.timing, NULL, SETTING | RARE,
       "print tokens and speed after each answer" },
     { 0, "when-full", OPT_CHOICE, &talk.when_full, "stop|drop", SETTING | RARE,
       "full context: stop, or forget the oldest messages (stop)" },
-    { 0, "template", OPT_TEXT, &template_path, "FILE", RARE, "use this template (the model's)" },
+    { 0, "template", OPT_TEXT, &talk.template_path, "FILE", RARE,
+      "use this template (the model's)" },
     { 0, "date", OPT_TEXT, &date, "DATE", RARE, "date for the template, as 2026-12-31 (today)" },
     { 0, "no-history", OPT_FLAG, &no_history, NULL, SETTING | RARE,
       "do not read or keep the lines you type" },
@@ -58,22 +65,46 @@ static bool is_blank(const cli_text *t)
     return !t->at || strspn(t->at, " \t\n\r") == t->n;
 }
 
+static bool awaits_result(const chat *c)
+{
+    return conversation_pending(&c->talk, NULL, NULL) != NULL;
+}
+
 /* At a prompt, a turn that failed has said why, and the next may do better. */
 static int take_turn(chat *c, const cli_text *t, bool may_command)
 {
-    if (is_blank(t) || (may_command && chat_command(c, t->at)))
+    if ((is_blank(t) && !awaits_result(c)) || (may_command && chat_command(c, t->at)))
         return 0;
     const int code = chat_say(c, t->at, t->n);
     return c->terminal && !cli_interrupted() && !ferror(stdout) ? 0 : code;
 }
 
-/* Until the end of standard input, /quit, a signal, or Ctrl-C twice. */
-static int converse(chat *c)
+/* The results of all calls, from the command of --tool-run. One that fails leaves its call to the
+ * user, if there is one. */
+static int run_tools(chat *c)
 {
     cli_text t = { 0 };
-    int code = 0, n_cleared = 0;
-    while (!code && !c->leaving) {
-        const line_end end = chat_line_message(&t);
+    int code = 0;
+    while (!code && c->tools.run && awaits_result(c)) {
+        code = chat_tools_run(c, &t);
+        if (!code)
+            code = chat_say(c, t.at, t.n);
+    }
+    cli_text_free(&t);
+    if (code && c->terminal && cli_interrupted() && cli_forget_interrupt())
+        return 0;
+    return c->terminal && !cli_interrupted() && !ferror(stdout) ? 0 : code;
+}
+
+/* Until the end of standard input, /quit, a signal, or Ctrl-C twice; with `once`, until no call awaits
+ * its result. */
+static int converse(chat *c, bool once)
+{
+    cli_text t = { 0 };
+    char prompt[CHAT_MAX_PROMPT];
+    int code = run_tools(c), n_cleared = 0;
+    while (!code && !c->leaving && (!once || awaits_result(c))) {
+        const line_end end = chat_line_message(chat_prompt(c, prompt), &t);
         if (end == LINE_END)
             break;
         if (end == LINE_FAILED)
@@ -85,6 +116,7 @@ static int converse(chat *c)
         else {
             n_cleared = 0;
             code = take_turn(c, &t, end == LINE_TEXT);
+            code = code ? code : run_tools(c);
             if (cli_interrupted() && !code)
                 code = cli_stopped();
         }
@@ -96,14 +128,13 @@ static int converse(chat *c)
 static int talk_to(chat *c)
 {
     int code = first ? chat_say(c, first, strlen(first)) : 0;
-    if (first && !interactive)
+    const bool once = first && !interactive;
+    if ((once && !awaits_result(c)) || (code && !c->terminal))
         return code;
-    if (code && !c->terminal)
-        return code;
-    chat_line_open(c->terminal, !no_history);
+    chat_line_open(isatty(STDIN_FILENO), !no_history);
     if (c->terminal)
         fprintf(stderr, "weft: %s; /help lists commands, Ctrl-D leaves\n", c->path);
-    code = cli_interrupted() ? cli_stopped() : converse(c);
+    code = cli_interrupted() ? cli_stopped() : converse(c, once);
     chat_line_close();
     return code;
 }
@@ -122,16 +153,16 @@ static int check_options(void)
         return cli_usage(c, "--prompt: an empty text; expected a message");
     if (!cli_date(date, &talk.now))
         return cli_usage(c, "--date: \"%s\"; expected a date such as 2026-12-31", date);
-    return 0;
+    return chat_tools_check(&talk);
 }
 
 /* The template of --template, or of the model. */
 static int open_template(chat *c)
 {
     weft_error err = { 0 };
-    c->template = cli_template(load.path, template_path, NULL, &err);
+    c->template = cli_template(load.path, c->template_path, NULL, &err);
     if (!c->template) {
-        if (err.code == WEFT_EUNSUPPORTED && !template_path)
+        if (err.code == WEFT_EUNSUPPORTED && !c->template_path)
             cli_detail("--template FILE gives one; weft run continues a text without it.\n");
         return cli_fail(&err);
     }
@@ -173,6 +204,7 @@ static int begin_conversation(chat *c)
 static void chat_free(chat *c)
 {
     conversation_free(&c->talk);
+    cli_free(c->tools.list);
     weft_sampler_free(c->sampler);
     weft_constraint_free(c->constraint);
     weft_session_free(c->session);
@@ -203,6 +235,8 @@ static int chat_main(void)
         code = cli_fail(&err);
     if (!code)
         code = open_template(c);
+    if (!code)
+        code = chat_tools_open(c);
     if (!code)
         code = open_session(c, &engine_options);
     if (!code)

@@ -3,8 +3,9 @@
  *     {"messages":[{"role":"user","content":"Hi"},
  *                  {"role":"assistant","content":"Hello!","reasoning_content":"A greeting."}]}
  *
- * It is the form of the OpenAI API and of most data for fine-tuning. What a chat cannot keep, such
- * as calls of tools, is an error when a file is loaded, not lost. */
+ * Calls of tools are "tool_calls" of an answer, and their results messages with the role tool. It is
+ * the form of the OpenAI API and of most data for fine-tuning. What a chat cannot keep is an error
+ * when a file is loaded, not lost. */
 #include "chat.h"
 #include "json.h"
 
@@ -38,7 +39,7 @@ void cli_text_free(cli_text *t)
 
 /* ---- the messages ---------------------------------------------------------------------------- */
 
-static const char *const roles[] = { "system", "developer", "user", "assistant" };
+static const char *const roles[] = { "system", "developer", "user", "assistant", "tool" };
 
 static const char *role_named(const char *name)
 {
@@ -56,6 +57,11 @@ static bool is_system(const message *m)
 static bool is_user(const message *m)
 {
     return m->role == roles[2];
+}
+
+static bool is_result(const message *m)
+{
+    return m->role == roles[4];
 }
 
 message *conversation_add(conversation *c, const char *role)
@@ -80,6 +86,9 @@ void message_free(message *m)
 {
     cli_text_free(&m->content);
     cli_text_free(&m->reasoning);
+    cli_text_free(&m->id);
+    cli_text_free(&m->name);
+    call_list_free(&m->calls);
 }
 
 void conversation_cut(conversation *c, int64_t n)
@@ -140,6 +149,23 @@ int64_t conversation_last_user(const conversation *c)
     return i;
 }
 
+/* The answer whose calls the last messages give the results of, or await; -1: there is none. */
+static int64_t calling(const conversation *c)
+{
+    int64_t i = c->n - 1;
+    while (i >= 0 && is_result(&c->at[i]))
+        i--;
+    return i >= 0 && c->at[i].calls.n > 0 ? i : -1;
+}
+
+int64_t conversation_asked(const conversation *c)
+{
+    int64_t n = conversation_pending(c, NULL, NULL) ? calling(c) : c->n;
+    while (n > 0 && !is_user(&c->at[n - 1]) && !is_result(&c->at[n - 1]))
+        n--;
+    return n;
+}
+
 bool conversation_drop_oldest(conversation *c)
 {
     const int64_t from = conversation_system(c) ? 1 : 0;
@@ -152,7 +178,97 @@ bool conversation_drop_oldest(conversation *c)
     return true;
 }
 
+/* ---- calls of tools -------------------------------------------------------------------------- */
+
+call *call_list_add(call_list *list)
+{
+    if (list->n == list->room) {
+        const int64_t room = list->room * 2 + 4;
+        call *at = cli_grow(list->at, (size_t)room * sizeof *at, "a call");
+        if (!at)
+            return NULL;
+        list->at = at;
+        list->room = room;
+    }
+    list->at[list->n] = (call){ 0 };
+    return &list->at[list->n++];
+}
+
+void call_list_cut(call_list *list, int64_t n)
+{
+    while (list->n > n) {
+        call *k = &list->at[--list->n];
+        cli_text_free(&k->id);
+        cli_text_free(&k->name);
+        cli_text_free(&k->arguments);
+    }
+}
+
+void call_list_free(call_list *list)
+{
+    call_list_cut(list, 0);
+    cli_free(list->at);
+    *list = (call_list){ 0 };
+}
+
+static bool has_result(const conversation *c, int64_t from, const call *k)
+{
+    for (int64_t i = from; i < c->n; i++)
+        if (c->at[i].id.n == k->id.n && memcmp(c->at[i].id.at, k->id.at, k->id.n) == 0)
+            return true;
+    return false;
+}
+
+const call *conversation_pending(const conversation *c, int64_t *nth, int64_t *of)
+{
+    const int64_t from = calling(c);
+    for (int64_t i = 0; from >= 0 && i < c->at[from].calls.n; i++) {
+        const call *k = &c->at[from].calls.at[i];
+        if (has_result(c, from + 1, k))
+            continue;
+        if (nth)
+            *nth = i;
+        if (of)
+            *of = c->at[from].calls.n;
+        return k;
+    }
+    return NULL;
+}
+
+int64_t conversation_next_call(const conversation *c)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < c->n; i++)
+        for (int64_t k = 0; k < c->at[i].calls.n; k++) {
+            int number;
+            if (sscanf(c->at[i].calls.at[k].id.at, "call%5d", &number) == 1 && number > most)
+                most = number;
+        }
+    return most + 1;
+}
+
 /* ---- written as JSON ------------------------------------------------------------------------- */
+
+static void write_text_of(const char *key, const cli_text *t)
+{
+    cli_json_text(key, t->at, t->n);
+}
+
+static void write_calls(const call_list *calls)
+{
+    cli_json_list("tool_calls");
+    for (int64_t i = 0; i < calls->n; i++) {
+        cli_json_object(NULL);
+        write_text_of("id", &calls->at[i].id);
+        cli_json_string("type", "function");
+        cli_json_object("function");
+        write_text_of("name", &calls->at[i].name);
+        write_text_of("arguments", &calls->at[i].arguments);
+        cli_json_end();
+        cli_json_end();
+    }
+    cli_json_end();
+}
 
 static void write_list(const conversation *c, const char *key)
 {
@@ -161,9 +277,15 @@ static void write_list(const conversation *c, const char *key)
         const message *m = &c->at[i];
         cli_json_object(NULL);
         cli_json_string("role", m->role);
-        cli_json_text("content", m->content.at, m->content.n);
+        write_text_of("content", &m->content);
         if (m->reasoning.n)
-            cli_json_text("reasoning_content", m->reasoning.at, m->reasoning.n);
+            write_text_of("reasoning_content", &m->reasoning);
+        if (m->calls.n)
+            write_calls(&m->calls);
+        if (is_result(m))
+            write_text_of("tool_call_id", &m->id);
+        if (m->name.n)
+            write_text_of("name", &m->name);
         cli_json_end();
     }
     cli_json_end();
@@ -206,7 +328,7 @@ int conversation_save(const conversation *c, const char *path)
 #define MAX_PARTS 200000 /* values of a file: jansson takes up to 77 bytes for each byte of it */
 
 /* jansson recurses, and allocates much for small values: both are limited before it starts. */
-static const char *too_much(const char *s, size_t n)
+const char *conversation_too_much(const char *s, size_t n)
 {
     int64_t depth = 0, parts = 0;
     bool quoted = false;
@@ -237,38 +359,107 @@ static int bad_message(const char *path, size_t i, const char *found)
 {
     fprintf(stderr, "weft: %s: message %zu: ", path, i + 1);
     cli_put(stderr, found, strlen(found));
-    fputs("; expected role (system, user or assistant), content and perhaps reasoning_content, all "
-          "strings\n",
+    fputs("; expected role (system, user, assistant or tool) and content, strings, and perhaps "
+          "reasoning_content, tool_calls, tool_call_id and name\n",
           stderr);
     return 1;
 }
 
-static int take_message(conversation *c, const char *path, size_t i, json_t *value)
+/* What is wrong with the members of an object, or NULL: each must be a string, and one of `known`. */
+static const char *wrong_member(json_t *value, const char *const *known, const char *except)
 {
+    static char found[128];
     const char *key;
     json_t *member;
-    char found[128];
     json_object_foreach(value, key, member)
     {
-        const bool known = strcmp(key, "role") == 0 || strcmp(key, "content") == 0 ||
-                           strcmp(key, "reasoning_content") == 0;
-        snprintf(found, sizeof found, known ? "%.60s is not a string" : "\"%.60s\" is unknown here",
-                 key);
-        if (!known || !json_is_string(member))
-            return bad_message(path, i, found);
+        size_t i = 0;
+        while (known[i] && strcmp(key, known[i]) != 0)
+            i++;
+        snprintf(found, sizeof found, "%.60s is not a string", key);
+        if (!known[i])
+            snprintf(found, sizeof found, "\"%.60s\" is unknown here", key);
+        if (!known[i] || (!json_is_string(member) && !(except && strcmp(key, except) == 0)))
+            return found;
     }
-    const json_t *reasoning = json_object_get(value, "reasoning_content"),
-                 *content = json_object_get(value, "content");
+    return NULL;
+}
+
+/* {"id":"call00001","type":"function","function":{"name":"add","arguments":"{}"}} */
+static const char *take_call(call_list *to, json_t *value)
+{
+    static const char *const of_call[] = { "id", "type", "function", NULL },
+                             *const of_function[] = { "name", "arguments", NULL };
+    json_t *function = json_object_get(value, "function"), *id = json_object_get(value, "id"),
+           *name = json_object_get(function, "name"),
+           *arguments = json_object_get(function, "arguments");
+    const char *found = wrong_member(value, of_call, "function");
+    if (!found)
+        found = wrong_member(function, of_function, NULL);
+    if (!found && (!id || !name || !arguments))
+        found = "a call without id, name or arguments";
+    if (found)
+        return found;
+    call *k = call_list_add(to);
+    return k && take_string(id, &k->id) && take_string(name, &k->name) &&
+                   take_string(arguments, &k->arguments)
+               ? NULL
+               : "";
+}
+
+/* What is wrong, "" without memory, or NULL. */
+static const char *take_calls(message *m, const json_t *list)
+{
+    size_t i;
+    json_t *value;
+    const char *found = json_is_array(list) ? NULL : "tool_calls is not a list";
+    json_array_foreach(list, i, value)
+    {
+        if (!found)
+            found = take_call(&m->calls, value);
+    }
+    return found;
+}
+
+/* The rest of a message, beside its role and content. */
+static const char *take_members(message *m, json_t *value)
+{
+    const json_t *calls = json_object_get(value, "tool_calls"),
+                 *reasoning = json_object_get(value, "reasoning_content"),
+                 *id = json_object_get(value, "tool_call_id"),
+                 *name = json_object_get(value, "name");
+    if (calls && strcmp(m->role, "assistant") != 0)
+        return "tool_calls, but not of an assistant";
+    if (is_result(m) != !!id || (name && !id))
+        return id ? "tool_call_id, but not of a tool" : "no tool_call_id";
+    const bool good = (!reasoning || take_string(reasoning, &m->reasoning)) &&
+                      (!id || take_string(id, &m->id)) && (!name || take_string(name, &m->name));
+    return !good ? "" : calls ? take_calls(m, calls) : NULL;
+}
+
+static int take_message(conversation *c, const char *path, size_t i, json_t *value)
+{
+    static const char *const known[] = { "role",       "content",      "reasoning_content",
+                                         "tool_calls", "tool_call_id", "name",
+                                         NULL };
+    const json_t *content = json_object_get(value, "content");
     const char *role = role_named(json_string_value(json_object_get(value, "role")));
-    if (!role || !content)
-        return bad_message(path, i, role ? "no content" : "no such role");
-    if (strcmp(role, "developer") == 0 || strcmp(role, "system") == 0)
-        if (i > 0)
-            return bad_message(path, i, "a system message that is not the first");
+    const bool calls = json_object_get(value, "tool_calls") != NULL;
+    if (calls && json_is_null(content))
+        json_object_del(value, "content");
+    const char *found = wrong_member(value, known, "tool_calls");
+    content = json_object_get(value, "content");
+    if (!found && (!role || (!content && !calls)))
+        found = role ? "no content" : "no such role";
+    if (found)
+        return bad_message(path, i, found);
+    if (i > 0 && (strcmp(role, "developer") == 0 || strcmp(role, "system") == 0))
+        return bad_message(path, i, "a system message that is not the first");
     message *m = conversation_add(c, role);
-    const bool good = m && take_string(content, &m->content) &&
-                      (!reasoning || take_string(reasoning, &m->reasoning));
-    return good ? 0 : cli_no_memory();
+    if (!m || (content && !take_string(content, &m->content)))
+        return cli_no_memory();
+    found = take_members(m, value);
+    return !found ? 0 : *found ? bad_message(path, i, found) : cli_no_memory();
 }
 
 /* The list of messages, or NULL. */
@@ -289,7 +480,7 @@ static void bad_json(const char *path, const json_error_t *why)
 static int take_messages(conversation *c, const char *path, const char *bytes, size_t n)
 {
     json_error_t why;
-    const char *limit = too_much(bytes, n);
+    const char *limit = conversation_too_much(bytes, n);
     json_t *root = limit ? NULL
                          : json_loadb(bytes, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why),
            *list = list_of(root), *value;

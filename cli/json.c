@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MAX_DEPTH 8 /* the deepest is 5: the tokens beside each one in --logprobs */
+#define MAX_DEPTH 8 /* the deepest is 6: the function of a call in a saved conversation */
 
 static struct {
     char end;  /* '}' or ']' */

@@ -1215,6 +1215,9 @@ typedef struct weft_generate_options {
     weft_constraint *constraint; /* what may be generated, or NULL; new tokens are appended to it.
                                     When nothing can follow, the text ends, with end_id -1. It must
                                     stay alive until the end */
+    bool draw_all; /* draw every token. Otherwise, where the constraint leaves one text only, such
+                      as a key of a schema, its tokens are the tokenizer's, without a draw, and are
+                      evaluated together: faster. Needs a tokenizer, and no bias in the sampler */
 } weft_generate_options;
 
 typedef struct weft_generation {

@@ -58,6 +58,7 @@ weft_status weft_generate(weft_session *s, weft_sampler *chain, const weft_token
     if (take_generate_options(&o, m, err) != WEFT_OK)
         return err->code;
     generation g = { .mem = &s->inner->engine->model->host->mem,
+                     .n_vocab = m->model.n_vocab,
                      .sampler = draws,
                      .tokenizer = t ? tokenizer_inside(t) : NULL,
                      .pieces = &m->pieces,

@@ -56,14 +56,14 @@ static weft_status slide_context(generation *g, session *s)
     return status;
 }
 
-static weft_status append_token(generation *g, session *s, int32_t id)
+static weft_status append_tokens(generation *g, session *s, const int32_t *token, int64_t n)
 {
-    weft_status status = eval_tokens(g, s, &id, 1);
+    weft_status status = eval_tokens(g, s, token, n);
     if (status != WEFT_ECONTEXT)
         return status;
     if (g->opt->slide) {
         status = slide_context(g, s);
-        return status == WEFT_OK ? eval_tokens(g, s, &id, 1) : status;
+        return status == WEFT_OK ? eval_tokens(g, s, token, n) : status;
     }
     *g->err = (weft_error){ 0 };
     if (g->to.finish == WEFT_FINISH_NONE)
@@ -71,21 +71,35 @@ static weft_status append_token(generation *g, session *s, int32_t id)
     return WEFT_OK;
 }
 
-/* Draws tokens until the text ends. */
+/* Draws a token, and puts it with those that follow without a draw, as many as the context holds. */
+static weft_status put_tokens(generation *g, session *s, int32_t *token, int64_t *n)
+{
+    const int64_t room = s->engine->opt.n_ctx - s->cache.length;
+    weft_status status = generation_draw(g, s, &token[0]);
+    if (status == WEFT_OK)
+        status = generation_put(g, token[0]);
+    for (*n = 1; status == WEFT_OK && g->to.finish == WEFT_FINISH_NONE && *n < room; ++*n) {
+        if (!generation_skip_draw(g, &token[*n]))
+            break;
+        status = generation_put(g, token[*n]);
+    }
+    return status;
+}
+
+/* Draws tokens until the text ends. The token that ends it is evaluated only if asked for. */
 static weft_status generate_tokens(generation *g, session *s)
 {
     weft_status status = WEFT_OK;
     if (g->opt->n_new < 0 && g->to.finish == WEFT_FINISH_NONE)
         g->to.finish = WEFT_FINISH_LENGTH;
     while (g->to.finish == WEFT_FINISH_NONE) {
-        int32_t id;
-        status = generation_draw(g, s, &id);
-        if (status == WEFT_OK)
-            status = generation_put(g, id);
+        int32_t token[1 + FORCED_MOST];
+        int64_t n;
+        status = put_tokens(g, s, token, &n);
         const weft_finish end = g->to.finish;
-        if (status == WEFT_OK &&
-            (end == WEFT_FINISH_NONE || (g->opt->eval_last && g->to.end_id < 0)))
-            status = append_token(g, s, id);
+        n -= end != WEFT_FINISH_NONE && !(g->opt->eval_last && g->to.end_id < 0);
+        if (status == WEFT_OK && n > 0)
+            status = append_tokens(g, s, token, n);
         if (status != WEFT_OK)
             return status;
     }

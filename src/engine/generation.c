@@ -2,6 +2,7 @@
 #include "engine/generation.h"
 
 #include "base/utf8.h"
+#include "engine/forced.h"
 #include "engine/logprob.h"
 
 #include <math.h>
@@ -41,8 +42,9 @@ static bool is_listed(const int32_t *list, int n, int32_t id)
     return false;
 }
 
-static bool is_end(const weft_generate_options *o, int32_t id)
+bool generation_ends(const generation *g, int32_t id)
 {
+    const weft_generate_options *o = g->opt;
     return (!o->ignore_end && is_listed(o->ends, o->n_end, id)) ||
            is_listed(o->stop_ids, o->n_stop_id, id);
 }
@@ -116,13 +118,22 @@ weft_status generation_draw(generation *g, session *s, int32_t *id)
     const int64_t V = s->engine->model->n_vocab, n_top = g->opt->n_top;
     if (!s->has_logits)
         return weft_fail(g->err, WEFT_EINVAL, "the session has no logits: give a prompt");
-    const weft_status status = g->to.n_new < g->opt->n_min ? pick_more(g, s, id) : pick(g, s, id);
+    weft_status status = WEFT_OK;
+    if (!forced_next(g, id)) {
+        g->forced.n = g->forced.next = 0;
+        status = g->to.n_new < g->opt->n_min ? pick_more(g, s, id) : pick(g, s, id);
+    }
     if (status != WEFT_OK || !g->top)
         return status;
     g->top[0] = (weft_logprob){ *id, (double)s->logits[*id] - logits_log_sum_exp(s->logits, V) };
     for (int64_t k = logprob_top(s->logits, V, n_top, g->top + 1); k < n_top; k++)
         g->top[1 + k].id = -1; /* the vocabulary has no more */
     return WEFT_OK;
+}
+
+bool generation_skip_draw(generation *g, int32_t *id)
+{
+    return !g->top && forced_next(g, id);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -187,7 +198,7 @@ weft_status generation_put(generation *g, int32_t id)
 {
     if (g->constraint && constraint_accept(g->constraint, id, g->err) != WEFT_OK)
         return g->err->code;
-    if (is_end(g->opt, id)) {
+    if (generation_ends(g, id)) {
         g->to.finish = WEFT_FINISH_END;
         g->to.end_id = id;
         return WEFT_OK;
@@ -198,7 +209,8 @@ weft_status generation_put(generation *g, int32_t id)
         g->to.finish = WEFT_FINISH_END;
     if (g->to.finish == WEFT_FINISH_NONE && g->to.n_new == g->opt->n_new)
         g->to.finish = WEFT_FINISH_LENGTH;
-    return status;
+    const bool drawn = g->forced.n == 0;
+    return status == WEFT_OK && g->to.finish == WEFT_FINISH_NONE && drawn ? forced_find(g) : status;
 }
 
 /* What looked like the start of a stop string was none. */

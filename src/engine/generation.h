@@ -15,9 +15,18 @@
 #include "text/stop.h"
 #include "text/tokenizer.h"
 
+#define FORCED_MOST 256 /* bytes, and tokens, that are forced at a time */
+
+/* Tokens that follow without a draw: see forced.h. */
+typedef struct forced_tokens {
+    int32_t id[FORCED_MOST];
+    int n, next;
+} forced_tokens;
+
 typedef struct generation {
     /* set by the owner */
     mem *mem;
+    int64_t n_vocab;
     sampler *sampler;                 /* NULL: greedy */
     const tokenizer *tokenizer;       /* where the bytes of tokens come from; NULL: */
     const pieces *pieces;             /* the model's file */
@@ -28,10 +37,11 @@ typedef struct generation {
     weft_error *err; /* of all calls; lives as long as the generation */
 
     stop stop;
-    buffer held;        /* bytes that await the rest of their code point, then those shown last */
-    size_t shown;       /* bytes of `held` that the last call showed */
-    scratch piece;      /* bytes of a token of the model's file */
-    weft_logprob *top;  /* [1 + n_top]; NULL: not requested */
+    buffer held;       /* bytes that await the rest of their code point, then those shown last */
+    size_t shown;      /* bytes of `held` that the last call showed */
+    scratch piece;     /* bytes of a token of the model's file */
+    weft_logprob *top; /* [1 + n_top]; NULL: not requested */
+    forced_tokens forced;
     scratch allowed;    /* a mask, if a greedy choice was refused */
     weft_generation to; /* what the caller learns at the end; finish ends the text */
 } generation;
@@ -40,9 +50,16 @@ typedef struct generation {
 weft_status generation_begin(generation *g);
 void generation_end(generation *g);
 
-/* The next token after a session with logits, and its log-probabilities. Several generations may
- * draw at a time. */
+/* The next token after a session with logits, and its log-probabilities. It is drawn, unless it is
+ * forced. Several generations may draw at a time. */
 weft_status generation_draw(generation *g, session *s, int32_t *id);
+
+/* A forced token that needs no logits, to be put and then evaluated together with the one before it.
+ * False: there is none. */
+bool generation_skip_draw(generation *g, int32_t *id);
+
+/* Does this token end the text? */
+bool generation_ends(const generation *g, int32_t id);
 
 /* Counts a token and passes it to the caller, unless it ends the text. */
 weft_status generation_put(generation *g, int32_t id);

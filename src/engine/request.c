@@ -65,6 +65,7 @@ request *request_new(const request_spec *from, const engine *e, weft_error *err)
     snprintf(r->key_name, sizeof r->key_name, "%s", from->key);
     r->spec.key = r->key_name;
     r->text = (generation){ .mem = m,
+                            .n_vocab = e->model->n_vocab,
                             .tokenizer = from->tokenizer,
                             .pieces = from->pieces,
                             .opt = &r->spec.opt,
@@ -199,15 +200,26 @@ void request_draw(request *r)
     generation_draw(&r->text, r->session, &r->drawn);
 }
 
+/* A token that was put: the context is full, or it is evaluated next. */
+static void append(request *r, int32_t id, int64_t n_ctx)
+{
+    if (r->n_id == n_ctx)
+        r->text.to.finish = WEFT_FINISH_CONTEXT;
+    else
+        r->ids[r->n_id++] = id;
+}
+
 weft_status request_take_token(request *r, int64_t n_ctx)
 {
     generation *g = &r->text;
-    weft_status status = generation_put(g, r->drawn);
-    if (status == WEFT_OK && g->to.finish == WEFT_FINISH_NONE) {
-        if (r->n_id == n_ctx)
-            g->to.finish = WEFT_FINISH_CONTEXT;
-        else
-            r->ids[r->n_id++] = r->drawn;
+    int32_t id = r->drawn;
+    weft_status status = generation_put(g, id);
+    if (status == WEFT_OK && g->to.finish == WEFT_FINISH_NONE)
+        append(r, id, n_ctx);
+    while (status == WEFT_OK && g->to.finish == WEFT_FINISH_NONE && generation_skip_draw(g, &id)) {
+        status = generation_put(g, id);
+        if (status == WEFT_OK && g->to.finish == WEFT_FINISH_NONE)
+            append(r, id, n_ctx);
     }
     if (status == WEFT_OK && g->to.finish != WEFT_FINISH_NONE)
         status = generation_rest(g);

@@ -90,7 +90,8 @@ void request_tell_prompt(request *r);
 /* Draws the next token into `drawn`, or fills err. Several requests may draw at a time. */
 void request_draw(request *r);
 
-/* Passes the drawn token on and appends it. The text is finished, or has one row left. */
+/* Passes the drawn token on and appends it, and those that follow without a draw. The text is
+ * finished, or has rows left. */
 weft_status request_take_token(request *r, int64_t n_ctx);
 
 #endif

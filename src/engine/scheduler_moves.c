@@ -64,9 +64,10 @@ void scheduler_share(scheduler *s, request *r)
     if (before != r->n_kept * PAGE_ROWS)
         return; /* in the middle of a page */
     prefix_share(&s->prefix, &r->root, of, r->ids, request_sharable(r), &r->n_kept);
-    const int64_t n = of->cache.length - before;
-    if (n == 0 || r->text.to.n_preempted > 0)
-        return; /* what it computed itself before does not count */
+    const int64_t n_prompt = r->spec.opt.n_prompt, length = of->cache.length;
+    const int64_t n = (length < n_prompt ? length : n_prompt) - before;
+    if (n <= 0 || r->text.to.n_preempted > 0)
+        return; /* only the prompt counts, and not what it computed itself before */
     r->text.to.n_reused += n;
     pthread_mutex_lock(&s->lock);
     s->info.n_reused += n;

@@ -544,12 +544,27 @@ static void not_a_model(void)
     leaves("chat: a failed load leaves the terminal as before", 2);
 }
 
-static void write_editor(void)
+static void results(void)
 {
-    FILE *f = fopen("editor", "w");
-    must(f && fputs("#!/bin/sh\nprintf 'from the editor\\nline two\\n' >\"$1\"\n", f) >= 0 &&
-             fclose(f) == 0 && chmod("editor", 0755) == 0,
-         "an editor", NULL);
+    start(WITH("--load", "calls.json", "--no-history"));
+    see("chat: a call asks for its result", "result of f (2 of 2)> ");
+    enter("hi");
+    see("chat: the last result is answered", "> ");
+    enter("/save after.json");
+    see("chat: /save after calls", "after.json: 5 messages");
+    has("chat: a result has its call", "after.json", "\"tool_call_id\":\"b\",\"name\":\"f\"");
+    enter("/regen");
+    see("chat: /regen answers the results again", "> ");
+    enter("/undo");
+    see("chat: /undo takes calls and results, too", "gone; 0 left");
+    enter("/quit");
+    leaves("chat: /quit leaves after results", 0);
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    must(f && fputs(text, f) >= 0 && fclose(f) == 0 && chmod(path, 0755) == 0, path, NULL);
 }
 
 int main(int argc, char **argv)
@@ -558,7 +573,12 @@ int main(int argc, char **argv)
     const char *temporary = getenv("TMPDIR");
     snprintf(work, sizeof work, "%s/weft-chat-XXXXXX", temporary ? temporary : "/tmp");
     must(weft && mkdtemp(work) && chdir(work) == 0, "host_chat_pty WEFT", NULL);
-    write_editor();
+    write_file("editor", "#!/bin/sh\nprintf 'from the editor\\nline two\\n' >\"$1\"\n");
+    write_file("calls.json",
+               "[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"tool_calls\":["
+               "{\"id\":\"a\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},"
+               "{\"id\":\"b\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},"
+               "{\"role\":\"tool\",\"tool_call_id\":\"a\",\"content\":\"y\"}]");
     setenv("TERM", "xterm", 1);
     char state[600];
     snprintf(state, sizeof state, "%s/state", work);
@@ -579,6 +599,7 @@ int main(int argc, char **argv)
     full();
     on_a_terminal();
     not_a_model();
+    results();
     char remove[600];
     snprintf(remove, sizeof remove, "rm -rf '%s'", work);
     must(chdir("/") == 0 && system(remove) == 0, "cleaning", NULL);

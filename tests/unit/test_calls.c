@@ -144,8 +144,9 @@ typedef struct judge {
     weft_error err;
 } judge;
 
-/* A vocabulary without special tokens: everything is spelled. */
-static void judge_begin(judge *j, const call_syntax *s, const char *tools, const tool_rules *o)
+/* A vocabulary without special tokens: everything is spelled. thinks: between <t> and </t>, first. */
+static void judge_begin(judge *j, const call_syntax *s, const char *tools, const tool_rules *o,
+                        bool thinks)
 {
     static const tokenizer plain;
     tool_list tools_in;
@@ -155,7 +156,7 @@ static void judge_begin(judge *j, const call_syntax *s, const char *tools, const
         fail_msg("%s", j->err.message);
     j->grammar = tools_grammar(&tools_in, s, &plain, o, &j->mem, &j->err);
     tools_free(&tools_in);
-    if (!j->grammar)
+    if (!j->grammar || (thinks && grammar_think(j->grammar, "<t>", "</t>", false, &plain, &j->err)))
         fail_msg("%s", j->err.message);
     assert_int_equal(rows_init(&j->rows, &j->mem, j->grammar, &j->err), WEFT_OK);
 }
@@ -306,7 +307,7 @@ static int check_template(const char *path, const char *name, int *n_several)
     const bool escapes = strncmp(name, "Reka", 4) == 0;
     judge j;
     if (s->form != CALLS_NONE)
-        judge_begin(&j, s, tool_list_text(), &(tool_rules){ .required = true });
+        judge_begin(&j, s, tool_list_text(), &(tool_rules){ .required = true }, false);
     for (int i = 0; s->form != CALLS_NONE && i < N_ARGUMENTS * (N_ARGUMENTS + 1); i++) {
         const int first = i % N_ARGUMENTS, second = i / N_ARGUMENTS - 1;
         told t = { 0 };
@@ -727,7 +728,8 @@ static const char two_tools[] =
     "\"required\": [\"n\"], \"additionalProperties\": false}}}, {\"type\": \"function\", "
     "\"function\": {\"name\": \"g\", \"parameters\": {\"type\": \"object\", \"properties\": "
     "{\"s\": "
-    "{\"type\": \"string\", \"enum\": [\"a\", \"b\"]}, \"n\": {\"type\": \"integer\"}}, "
+    "{\"type\": \"string\", \"enum\": [\"a\", \"b\"]}, \"n\": {\"type\": \"integer\"}, "
+    "\"c\": {\"type\": \"string\", \"const\": \"k\"}}, "
     "\"additionalProperties\": false}}}]";
 
 /* Without parameters, and an argument of each kind. */
@@ -801,7 +803,7 @@ static void all_kinds_judged(void **state)
         bool whole = false;
         const char *text = kinds_judged[i].text;
         const size_t n = kinds_judged[i].n ? kinds_judged[i].n : strlen(text);
-        judge_begin(&j, kinds_judged[i].syntax, all_kinds, &(tool_rules){ 0 });
+        judge_begin(&j, kinds_judged[i].syntax, all_kinds, &(tool_rules){ 0 }, false);
         assert_that((matched(&j, text, n, &whole) == n && whole) == kinds_judged[i].good,
                     "%s is %s", text, kinds_judged[i].good ? "refused" : "accepted");
         judge_end(&j);
@@ -842,19 +844,29 @@ static const struct {
     { &coder, { 0 }, "<call><f=g><p=s>c</p></f></call>", false },
     { &coder, { 0 }, "<call><f=g><p=s>b</p><p=n>12</p></f></call>", true },
     { &coder, { 0 }, "<call><f=g><p=n>12</p><p=s>b</p></f></call>", false },
+    { &coder, { 0 }, "<call><f=g><p=c>k</p></f></call>", true },
+    { &coder, { 0 }, "<call><f=g><p=c>l</p></f></call>", false },
+    { &coder, { .required = true }, "<call><f=g></f></call>", true },
 };
+
+static void check_judged(size_t i, bool thinks)
+{
+    judge j;
+    bool whole = false;
+    char text[256];
+    judge_begin(&j, judged[i].syntax, two_tools, &judged[i].rules, thinks);
+    const int n = snprintf(text, sizeof text, "%s%s", thinks ? "<t>hm</t>" : "", judged[i].text);
+    if ((matched(&j, text, (size_t)n, &whole) == (size_t)n && whole) != judged[i].good)
+        fail_msg("%s is %s", text, judged[i].good ? "refused" : "accepted");
+    judge_end(&j);
+}
 
 static void own_grammar(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof judged / sizeof *judged; i++) {
-        judge j;
-        bool whole = false;
-        judge_begin(&j, judged[i].syntax, two_tools, &judged[i].rules);
-        const size_t n = strlen(judged[i].text);
-        if ((matched(&j, judged[i].text, n, &whole) == n && whole) != judged[i].good)
-            fail_msg("%s is %s", judged[i].text, judged[i].good ? "refused" : "accepted");
-        judge_end(&j);
+        check_judged(i, false);
+        check_judged(i, true);
     }
 }
 

@@ -31,14 +31,17 @@ static const char *keep_json(const reading *r, const json_t *value, size_t *n)
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static bool read_values(const reading *r, const json_t *list, tool_argument *to)
+/* The values of `enum`, or the one of `const`. */
+static bool read_values(const reading *r, const json_t *schema, tool_argument *to)
 {
-    const size_t n = json_array_size(list);
+    const json_t *list = json_object_get(schema, "enum"), *only = json_object_get(schema, "const");
+    const size_t n = only ? 1 : json_array_size(list);
     to->values = n ? arena_alloc(&r->list->store, n * sizeof *to->values, r->err) : NULL;
     for (size_t i = 0; to->values && i < n; i++) {
-        const json_t *x = json_array_get(list, i);
+        const json_t *x = only ? only : json_array_get(list, i);
         if (!json_is_string(x))
-            return fail(r, ".function.parameters", "strings in the enum of a string");
+            return fail(r, ".function.parameters",
+                        only ? "a string as const of a string" : "strings in the enum of a string");
         to->values[i].n = json_string_length(x);
         to->values[i].at = keep(r, json_string_value(x), to->values[i].n);
         if (!to->values[i].at)
@@ -108,8 +111,7 @@ static bool read_arguments(const reading *r, const json_t *parameters, tool *to)
         *a = (tool_argument){ .string = is_text(schema), .required = is_required(parameters, key) };
         a->key = keep(r, key, strlen(key));
         a->schema = keep_json(r, schema, &a->n_schema);
-        if (!a->key || !a->schema ||
-            (a->string && !read_values(r, json_object_get(schema, "enum"), a)))
+        if (!a->key || !a->schema || (a->string && !read_values(r, schema, a)))
             return false;
     }
     return true;
