@@ -472,7 +472,7 @@ tensor *gru_attend(run *r, tensor *x, tensor *memory, tensor *keys, const weight
     product_plan(r, rows(x), a->query.w);
     product_plan(r, rows(x), a->context.w);
     tensor *y = apply_gru(r, &n, state, A);
-    if (r->trace_maps)
+    if (r->show.maps)
         gru_show_maps(r, &n);
     return y;
 }
