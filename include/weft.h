@@ -716,7 +716,7 @@ typedef struct weft_trace_options {
     bool attention_maps; /* scores and probabilities of attention */
     bool open;       /* the inside of fused ops: gate, activation and up of a feed forward, which a
                         hook may write; scores, choices and outputs of experts; keys and values of
-                        latent attention */
+                        latent attention; gates of recurrent units */
     bool lens;       /* after layer N, the model's output as if it were the last layer: lens.N.* */
     bool all_logits; /* the output of every row, not only of the last, in one tensor */
 } weft_trace_options;

@@ -324,6 +324,37 @@ static void latents_open(void **state)
     close_llama(&f);
 }
 
+/* h' = (1 - z) n + z h from row to row, and c = sum_j p_j memory_j. */
+static void gates_open(void **state)
+{
+    (void)state;
+    fixture_model f;
+    static record seen;
+    open_golden(&f, "bahdanau");
+    float *logits = logits_new(&f);
+    const trace_parts show = { .maps = true, .open = true };
+    evaluate(&f, &(trace_spec){ .trace = keep, .trace_ud = &seen, .show = show }, logits);
+    const kept *gates = find(&seen, "enc.blk.0.gru.gates"), *h = find(&seen, "enc.blk.0.gru"),
+               *c = find(&seen, "dec.blk.0.gru.context"),
+               *p = find(&seen, "dec.blk.0.cross_attention.probs");
+    assert_true(gates && h && c && p);
+    const int64_t D = h->cols;
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t k = 0; k < D; k++) {
+            const double z = (double)gates->data[i * 3 * D + D + k];
+            const double n = (double)gates->data[i * 3 * D + 2 * D + k];
+            const double before = i > 0 ? (double)h->data[(i - 1) * D + k] : 0;
+            double sum = 0;
+            for (int64_t j = 0; j < N; j++)
+                sum += (double)p->data[i * N + j] * (double)h->data[j * D + k];
+            assert_true(fabs((1 - z) * n + z * before - (double)h->data[i * D + k]) < 1e-5);
+            assert_true(fabs(sum - (double)c->data[i * D + k]) < 1e-5);
+        }
+    forget(&seen);
+    free(logits);
+    close_llama(&f);
+}
+
 /* ---- hooks ----------------------------------------------------------------------------------- */
 
 /* Sets columns of one tensor to 0. */
@@ -539,6 +570,7 @@ int main(void)
         TEST("open: gate, activation and up of a feed forward", glu_opens),
         TEST("open: scores, choices, shares and outputs of experts", experts_open),
         TEST("open: keys and values of latent attention", latents_open),
+        TEST("open: gates and contexts of recurrent units", gates_open),
         TEST("hook: a zeroed head is zeros in its columns of the projection",
              zeroed_head_is_zeroed_weights),
         TEST("hook: tensors patched with themselves change no bit", patch_with_itself),
