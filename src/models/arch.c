@@ -501,8 +501,8 @@ int export_shape(const model *m, int64_t i, int64_t *shape)
     return n_dim;
 }
 
-/* The output for the stream after a block. Rows of an encoder have none if there is a decoder too.
- */
+/* The output for the stream after a block. Rows that a decoder only attends to are not wanted, so
+ * their blocks show nothing. */
 static void look_through(run *r, const void *self, int layer, const tensor *x)
 {
     const model *m = self;
@@ -510,8 +510,6 @@ static void look_through(run *r, const void *self, int layer, const tensor *x)
     const arena_mark headers = arena_at(&r->meta), data = arena_at(&r->data);
     logits_fn *read = r->read;
     tensor end_in = *x;
-    if (at.batch == at.src)
-        return;
     const aside was = aside_begin(r);
     snprintf(r->at.lens_name, sizeof r->at.lens_name, "lens.%d.", layer);
     r->read = NULL;

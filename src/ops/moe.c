@@ -489,7 +489,7 @@ static pairs *pairs_new(run *r, int64_t N, int64_t D, const experts *w, const ro
     p->gate = tensor_new(r, n, F);
     p->up = tensor_new(r, n, F);
     p->a = r->tape || r->show.open ? tensor_new(r, n, F) : p->gate;
-    p->y = r->tape || r->show.open ? tensor_new(r, n, D) : p->x;
+    p->y = r->tape ? tensor_new(r, n, D) : p->x;
     return p;
 }
 

@@ -279,6 +279,21 @@ static void check_experts(const record *seen, const char *block)
     }
 }
 
+/* a = silu(g) u, of every pair. */
+static void check_silu(const record *seen, const char *block)
+{
+    char name[3][NAME_BYTES];
+    static const char *const parts[] = { "gate", "up", "act" };
+    for (int i = 0; i < 3; i++)
+        snprintf(name[i], sizeof name[i], "%s.moe.%s", block, parts[i]);
+    const kept *g = find(seen, name[0]), *u = find(seen, name[1]), *a = find(seen, name[2]);
+    assert_true(g && u && a);
+    for (int64_t i = 0; i < a->rows * a->cols; i++) {
+        const double x = (double)g->data[i], want = x / (1 + exp(-x)) * (double)u->data[i];
+        assert_true(fabs(want - (double)a->data[i]) <= 1e-5 * (1 + fabs(want)));
+    }
+}
+
 static void experts_open(void **state)
 {
     (void)state;
@@ -291,6 +306,8 @@ static void experts_open(void **state)
         evaluate(&f, &(trace_spec){ .trace = keep, .trace_ud = &seen, .show.open = true }, logits);
         check_experts(&seen, "blk.0");
         check_experts(&seen, "blk.1");
+        if (strcmp(names[i], "gpt-oss") != 0) /* which has another activation */
+            check_silu(&seen, "blk.1");
         forget(&seen);
         free(logits);
         close_llama(&f);
