@@ -214,6 +214,44 @@ static void all_rows_are_those_of_sessions(void **state)
     }
 }
 
+static size_t predicted(const fixture_model *f, trace_parts show)
+{
+    engine_options o = { .n_thread = 1, .n_ctx = N, .n_batch = N };
+    engine_plan plan;
+    weft_error err = { 0 };
+    assert_int_equal(engine_resolve(&f->model, &o, &err), WEFT_OK);
+    assert_int_equal(engine_predict(&f->model, &o, &show, &plan, &err), WEFT_OK);
+    return plan.step.data;
+}
+
+/* With so many tokens the logits are the largest tensor. All rows take N times the memory of one;
+ * a lens takes none, because every layer's uses that of the output. */
+static void memory_is_predicted(void **state)
+{
+    (void)state;
+    enum { WIDE = 8192 };
+    fixture_model f;
+    static record seen;
+    llama_shape s = small_shape;
+    s.type = &dtype_f32;
+    s.n_vocab = WIDE;
+    open_llama(&f, s);
+    const size_t plain = predicted(&f, (trace_parts){ 0 });
+    const size_t all = predicted(&f, (trace_parts){ .all_logits = true });
+    assert_true(all >= plain + (N - 2) * WIDE * sizeof(real));
+    assert_true(all >= N * WIDE * sizeof(real));
+    assert_int_equal(predicted(&f, (trace_parts){ .lens = true }), plain);
+    float *logits = logits_new(&f);
+    const trace_parts show = { .lens = true, .all_logits = true };
+    evaluate(&f, &(trace_spec){ .trace = keep, .trace_ud = &seen, .show = show }, logits);
+    const kept *z = &seen.at[seen.n - 1];
+    assert_int_equal(z->rows, N);
+    assert_same("the last row", z->data + (N - 1) * WIDE, logits, WIDE);
+    forget(&seen);
+    free(logits);
+    close_llama(&f);
+}
+
 /* ---- opened ---------------------------------------------------------------------------------- */
 
 static void glu_opens(void **state)
@@ -584,6 +622,7 @@ int main(void)
         TEST("lens: the last layer's is the logits, in every family", lens_ends_in_logits),
         TEST("trace: the logits of all rows are those of a session, row by row",
              all_rows_are_those_of_sessions),
+        TEST("trace: memory is predicted, and a lens needs none", memory_is_predicted),
         TEST("open: gate, activation and up of a feed forward", glu_opens),
         TEST("open: scores, choices, shares and outputs of experts", experts_open),
         TEST("open: keys and values of latent attention", latents_open),
