@@ -224,7 +224,7 @@ static size_t predicted(const fixture_model *f, trace_parts show)
     return plan.step.data;
 }
 
-/* With so many tokens the logits are the largest tensor. All rows take N times the memory of one;
+/* With a vocabulary this large, logits are the largest tensor. All rows take N times the memory of one;
  * a lens takes none, because every layer's uses that of the output. */
 static void memory_is_predicted(void **state)
 {
