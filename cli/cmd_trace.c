@@ -326,6 +326,7 @@ static int read_target(const seen *s, id_list *to, weft_tokenizer **t)
                                .parse_special = prompt.parse_special,
                                .goes_on = true,
                                .side = WEFT_SIDE_TARGET };
+    weft_error err = { 0 };
     int32_t *ids = NULL;
     int64_t n = 0;
     if (!cli_add_ids(to, &s->info.start_id, 1))
@@ -335,6 +336,9 @@ static int read_target(const seen *s, id_list *to, weft_tokenizer **t)
         code = cli_parse_ids(&command_trace, target_ids, &ids, &n);
     else if (target)
         code = cli_prompt(&command_trace, &p, &load, t, &ids, &n);
+    else if (!prompt.ids && !(*t = cli_tokenizer_of(load.tokenizer ? load.tokenizer : load.path,
+                                                    WEFT_SIDE_TARGET, prompt.pre, &err)))
+        code = cli_fail(&err);
     if (!code && !cli_add_ids(to, ids, n))
         code = cli_no_memory();
     cli_free(ids);
@@ -372,6 +376,7 @@ static int trace_text(seen *s, weft_engine_options *o)
                          load.path);
     if (target && target_ids)
         return cli_usage(&command_trace, "--target and --target-ids exclude each other");
+    prompt.side = s->info.n_layer_src > 0 ? WEFT_SIDE_SOURCE : WEFT_SIDE_ANY;
     int code = cli_check_prompt(&command_trace, &prompt);
     if (!code)
         code = cli_prompt(&command_trace, &prompt, &load, &t, &ids, &x.n);
