@@ -217,7 +217,7 @@ int main(int argc, char **argv)
     bench_check(engine_resolve(&m, &o, &err), &err);
     o.n_cache += MAX_LENGTH * PAGE_ROWS; /* what forks write into */
     o.n_session = MAX_LENGTH;
-    bench_check(engine_predict(&m, &o, false, &plan, &err), &err);
+    bench_check(engine_predict(&m, &o, NULL, &plan, &err), &err);
     const size_t before = h.mem.used;
     atomic_store(&h.mem.peak, before);
 

@@ -1,35 +1,50 @@
-/* weft trace - every intermediate tensor of a forward: shapes, statistics, formulas.
+/* weft trace - every intermediate tensor of a forward: shapes, statistics, formulas, and what the
+ * output becomes when some of them are changed.
  *
- * The whole prompt runs in one forward, so that every tensor is complete. The callback summarises
- * a tensor while it exists and keeps one line. */
-#include "cli.h"
+ * The whole prompt runs in one forward, so that every tensor is complete. With changes, a forward
+ * without them comes first, to compare with. */
+#include "changes.h"
 #include "json.h"
+#include "tops.h"
+#include "trace_lines.h"
 
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define FIRST 8 /* numbers of a tensor that are kept */
+#define TOP     5 /* tokens that may come next */
+#define MAX_TOP 1000
 
 static const char *positional[2]; /* MODEL, TEXT */
 static load_options load;
 static shape_options shape;
 static prompt_options prompt;
-static text_list only;
-static const char *npy;
-static bool json, maps;
+static text_list only, zero, scale, patch;
+static const char *npy, *target, *target_ids;
+static bool json, maps, open_ops, lens, all_logits;
+static int64_t n_top = TOP;
 
 static const option options[] = {
     OPTION_MODEL(load),
     OPTION_PROMPT(prompt),
     OPTION_FILE(prompt),
     OPTION_IDS(prompt),
+    { 0, "target", OPT_TEXT, &target, "TEXT", RARE,
+      "what the decoder of a translation model reads" },
+    { 0, "target-ids", OPT_TEXT, &target_ids, "N,N,...", RARE, "the same as token ids" },
     { 0, "only", OPT_LIST, &only, "GLOB", 0, "only tensors matching 'blk.0.*'; may be repeated" },
     { 0, "maps", OPT_FLAG, &maps, NULL, 0, "also print attention scores and probabilities" },
+    { 0, "open", OPT_FLAG, &open_ops, NULL, RARE, "also print what fused ops compute on the way" },
+    { 0, "lens", OPT_FLAG, &lens, NULL, 0, "print the most probable tokens after each layer" },
+    { 0, "all-logits", OPT_FLAG, &all_logits, NULL, RARE,
+      "output of every token, not of the last" },
+    { 0, "top", OPT_INT, &n_top, "N", RARE, "number of probable tokens to print (5)" },
+    { 0, "zero", OPT_LIST, &zero, "NAME", 0, "set a tensor, or blk.3.attn.head.2, to 0" },
+    { 0, "scale", OPT_LIST, &scale, "NAME=X", RARE, "multiply a tensor or head by X" },
+    { 0, "patch", OPT_LIST, &patch, "NAME=FILE", RARE, "replace a tensor or head by FILE.npy" },
     { 0, "npy", OPT_TEXT, &npy, "DIR", 0, "write each tensor to DIR/NAME.npy" },
     OPTION_THREADS(shape.threads),
     OPTION_KV_TYPE(shape),
@@ -43,37 +58,33 @@ static const option options[] = {
     { 0 },
 };
 
-static const char examples[] = "  weft trace models/shakespeare.gguf \"ROMEO:\"\n"
-                               "  weft trace model.gguf -p \"Once upon\" --only 'blk.0.*' --maps\n"
-                               "  weft trace model.gguf --ids 1,403,407 --npy tensors --json\n";
+static const char examples[] =
+    "  weft trace models/shakespeare.gguf \"ROMEO:\"\n"
+    "  weft trace model.gguf -p \"Once upon\" --only 'blk.0.*' --maps\n"
+    "  weft trace model.gguf -p \"Once upon\" --zero blk.3.attn.head.2 --lens\n";
 
 static const char about[] =
-    "Rows are tokens. Attention maps are [tokens, heads, positions]: how much each token\n"
-    "attends to each position. Mean, min and max ignore non-finite values. For vision\n"
-    "models, TEXT is the path of an image.\n";
+    "Rows are tokens, maps are [tokens, heads, positions]. For vision models, TEXT is the\n"
+    "path of an image. A changed tensor is compared: probabilities before and after.\n";
 
-#define TOP 5 /* tokens that may come next */
+/* ---- during the forward ---------------------------------------------------------------------- */
 
-/* ---- the line of a tensor -------------------------------------------------------------------- */
-
-typedef struct line {
-    char name[96];
-    const char *op, *formula; /* of the library, which outlive the forward */
-    int n_dim;
-    int64_t shape[3];
-    double mean, min, max;
-    float first[FIRST];
-    int n_first;
-} line;
-
+/* What one command sees of a model. */
 typedef struct seen {
-    line *at;
-    int64_t n, room;
-    int64_t n_head;
-    weft_logprob top[TOP];
-    int64_t n_top;
-    bool no_memory;
-    char failed[4096]; /* the file that could not be written, and why */
+    weft_model *model;
+    weft_model_info info;
+    id_names names;               /* of the output */
+    const weft_tokenizer *reader; /* of the text, or NULL */
+    const weft_engine_options *options;
+    int64_t n_row; /* rows that have an output, with --all-logits */
+    changes changes;
+    trace_lines lines;
+    int64_t width; /* of the output */
+    float *plain;  /* [width] the last row of the output without changes ... */
+    float *out;    /* ... and with them */
+    bool has_out;
+    tops layers; /* after each layer, the last row */
+    tops rows;   /* every row of the output */
 } seen;
 
 static bool wanted(const char *name)
@@ -84,190 +95,107 @@ static bool wanted(const char *name)
     return only.n == 0;
 }
 
-/* A map has a row for each head of a token: they are shown as what they are. */
-static void set_shape(line *l, const weft_trace_tensor *t, int64_t n_head)
+/* The last tensor that is as wide as the output is the output: of the model, or of a lens. */
+static void look_at_output(seen *s, const weft_trace_tensor *t)
 {
-    const bool map = strcmp(t->op, "scores") == 0 || strcmp(t->op, "probs") == 0;
-    if (map && n_head > 0 && t->rows % n_head == 0) {
-        l->n_dim = 3;
-        l->shape[0] = t->rows / n_head;
-        l->shape[1] = n_head;
-    } else {
-        l->n_dim = 2;
-        l->shape[0] = t->rows;
-    }
-    l->shape[l->n_dim - 1] = t->cols;
+    int layer;
+    if (t->cols != s->width || strstr(t->name, "blk."))
+        return;
+    if (sscanf(t->name, "lens.%d.", &layer) == 1)
+        tops_set(&s->layers, layer, t->data + (t->rows - 1) * t->stride, t->cols);
+    else
+        for (int64_t i = 0; i < t->rows; i++)
+            tops_set(&s->rows, i, t->data + i * t->stride, t->cols);
 }
-
-static void measure(line *l, const weft_trace_tensor *t)
-{
-    double sum = 0;
-    int64_t n = 0;
-    l->min = INFINITY;
-    l->max = -INFINITY;
-    for (int64_t i = 0; i < t->rows; i++)
-        for (int64_t k = 0; k < t->cols; k++) {
-            const float x = t->data[i * t->stride + k];
-            if (l->n_first < FIRST)
-                l->first[l->n_first++] = x;
-            if (!isfinite(x))
-                continue;
-            sum += x;
-            l->min = fmin(l->min, x);
-            l->max = fmax(l->max, x);
-            n++;
-        }
-    l->mean = n ? sum / (double)n : NAN;
-}
-
-/* ---- files for numpy ------------------------------------------------------------------------- */
-
-/* Names are the library's and harmless; a file's name is made to be. */
-static void npy_path(const char *name, char *path, size_t size)
-{
-    const size_t n = (size_t)snprintf(path, size, "%s/%s.npy", npy, name);
-    const size_t from = strlen(npy) + 1, to = n < size ? n - 4 : from;
-    for (size_t i = from; i < to; i++)
-        if (path[i] == '/' || (path[i] == '.' && i == from))
-            path[i] = '_';
-}
-
-static void npy_write(seen *s, const line *l, const weft_trace_tensor *t)
-{
-    char path[4096];
-    npy_path(t->name, path, sizeof path);
-    out_file o;
-    FILE *f = s->failed[0] ? NULL : out_begin(&o, path);
-    bool good = f && cli_npy_header(f, l->n_dim, l->shape);
-    for (int64_t i = 0; i < t->rows && good; i++)
-        good = fwrite(t->data + i * t->stride, sizeof *t->data, (size_t)t->cols, f) ==
-               (size_t)t->cols;
-    if (f)
-        good = out_end(&o, good);
-    if (!good && !s->failed[0])
-        snprintf(s->failed, sizeof s->failed, "%.3000s: %s", path, strerror(errno));
-}
-
-/* ---- during the forward ---------------------------------------------------------------------- */
 
 static void look(void *ud, const weft_trace_tensor *t)
 {
     seen *s = ud;
-    if (!wanted(t->name) || s->no_memory || t->rows == 0 || t->cols == 0)
-        return;
-    if (s->n == s->room) {
-        const int64_t room = s->room ? 2 * s->room : 256;
-        line *longer = cli_grow(s->at, (size_t)room * sizeof *longer, "the trace");
-        s->no_memory = !longer;
-        if (!longer)
-            return;
-        s->at = longer;
-        s->room = room;
-    }
-    line *l = &s->at[s->n++];
-    *l = (line){ .op = t->op, .formula = t->formula };
-    snprintf(l->name, sizeof l->name, "%s", t->name);
-    set_shape(l, t, s->n_head);
-    measure(l, t);
-    if (npy)
-        npy_write(s, l, t);
+    changes_look(&s->changes, t->name);
+    look_at_output(s, t);
+    if (wanted(t->name))
+        trace_lines_add(&s->lines, t);
 }
 
-/* ---- for reading ----------------------------------------------------------------------------- */
+/* ---- the forward ----------------------------------------------------------------------------- */
 
-static const char *shape_text(const line *l, char *text, size_t size)
+static weft_trace_options trace_options(seen *s)
 {
-    int n = 0;
-    for (int d = 0; d < l->n_dim; d++)
-        n += snprintf(text + n, size - (size_t)n, "%s%lld", d ? "x" : "", (long long)l->shape[d]);
-    return text;
+    const bool some = s->changes.n > 0;
+    return (weft_trace_options){ .struct_size = sizeof(weft_trace_options),
+                                 .hook = some ? changes_apply : NULL,
+                                 .hook_ud = &s->changes,
+                                 .attention_maps = maps,
+                                 .open = open_ops,
+                                 .lens = lens,
+                                 .all_logits = all_logits };
 }
 
-typedef struct widths {
-    int name, op, shape;
-} widths;
+/* The ids are what is evaluated; or, with an encoder, the source, and the decoder reads `then`. */
+typedef struct texts {
+    const int32_t *ids, *then;
+    int64_t n, n_then;
+} texts;
 
-static widths measure_columns(const seen *s)
+static weft_status evaluate(const seen *s, weft_session *session, const texts *x, weft_error *err)
 {
-    widths w = { 4, 2, 5 };
-    char text[80];
-    for (const line *l = s->at; l < s->at + s->n; l++) {
-        const int name = (int)strlen(l->name), op = (int)strlen(l->op),
-                  dims = (int)strlen(shape_text(l, text, sizeof text));
-        w.name = name > w.name ? name : w.name;
-        w.op = op > w.op ? op : w.op;
-        w.shape = dims > w.shape ? dims : w.shape;
-    }
-    return w;
+    if (s->info.n_layer_src == 0)
+        return weft_session_eval(session, x->ids, x->n, err);
+    const weft_status status = weft_session_source(session, x->ids, x->n, err);
+    return status == WEFT_OK ? weft_session_eval(session, x->then, x->n_then, err) : status;
 }
 
-#define NUMBER 8 /* columns of a number: -0.00123 */
-
-/* Three digits, or what of them fits. */
-static void print_number(double x)
+/* The last row of the output goes to out [width]. */
+static weft_status forward(seen *s, const texts *x, bool plain, weft_error *err)
 {
-    char text[32];
-    if (snprintf(text, sizeof text, "%.3g", x) > NUMBER)
-        snprintf(text, sizeof text, "%.2g", x);
-    printf(" %*s", NUMBER, text);
+    weft_engine *engine = weft_engine_new(s->model, s->options, err);
+    weft_session *session = engine ? weft_session_new(engine, err) : NULL;
+    const weft_trace_options o = trace_options(s);
+    weft_status status = !session ? err->code
+                         : plain  ? WEFT_OK
+                                  : weft_engine_trace_with(engine, look, s, &o, err);
+    cli_progress_begin("tracing", NULL);
+    if (status == WEFT_OK)
+        status = evaluate(s, session, x, err);
+    cli_progress_end();
+    if (status == WEFT_OK)
+        memcpy(plain ? s->plain : s->out, weft_session_logits(session),
+               (size_t)s->width * sizeof *s->out);
+    s->has_out = status == WEFT_OK;
+    weft_session_free(session);
+    weft_engine_free(engine);
+    return status;
 }
 
-static void print_line(const line *l, const widths *w, int n_first)
+/* The same for an encoder, whose output is one of labels or of tokens, or a vector, which has no
+ * probabilities. */
+static weft_status forward_whole(seen *s, weft_input in, bool plain, weft_error *err)
 {
-    char text[80];
-    printf("%s%-*s%s %-*s %*s", cli_style(stdout, STYLE_BOLD), w->name, l->name,
-           cli_style(stdout, STYLE_PLAIN), w->op, l->op, w->shape,
-           shape_text(l, text, sizeof text));
-    print_number(l->mean);
-    print_number(l->min);
-    print_number(l->max);
-    for (int i = 0; i < l->n_first && i < n_first; i++)
-        print_number((double)l->first[i]);
-    putchar('\n');
+    const weft_encoder_options e = { .struct_size = sizeof e,
+                                     .threads = s->options->threads,
+                                     .n_ctx = in.n };
+    const weft_trace_options o = trace_options(s);
+    weft_encoder *encoder = weft_encoder_new(s->model, &e, err);
+    weft_status status = !encoder ? err->code
+                         : plain  ? WEFT_OK
+                                  : weft_encoder_trace_with(encoder, look, s, &o, err);
+    const int64_t n = status == WEFT_OK ? weft_encoder_rows(encoder, &in) : 0;
+    const int64_t width = status == WEFT_OK ? weft_encoder_width(encoder) : 0;
+    if (status == WEFT_OK)
+        in.out = cli_zalloc((size_t)(n * width), sizeof *in.out, "the output");
+    s->lines.no_memory = status == WEFT_OK && !in.out;
+    if (in.out)
+        status = weft_encoder_eval(encoder, &in, 1, err);
+    s->has_out = status == WEFT_OK && in.out && n > 0 && width == s->width &&
+                 s->info.task != WEFT_TASK_EMBED && s->info.task != WEFT_TASK_ANSWER && width > 1;
+    if (s->has_out)
+        memcpy(plain ? s->plain : s->out, in.out + (n - 1) * width, (size_t)width * sizeof *in.out);
+    cli_free(in.out);
+    weft_encoder_free(encoder);
+    return status;
 }
 
-/* Each op once, in the order in which they came. */
-static void print_formulas(const seen *s, int width)
-{
-    for (const line *l = s->at; l < s->at + s->n; l++) {
-        const line *x = s->at;
-        while (x < l && strcmp(x->op, l->op) != 0)
-            x++;
-        if (x == l)
-            printf("%s%-*s%s  %s\n", cli_style(stdout, STYLE_BOLD), width, l->op,
-                   cli_style(stdout, STYLE_PLAIN), l->formula);
-    }
-}
-
-/* As many of the first numbers as the screen has room for, but one. */
-static void print_table(const seen *s)
-{
-    const widths w = measure_columns(s);
-    const int taken = w.name + 1 + w.op + 1 + w.shape + 3 * (NUMBER + 1);
-    const int fit = (cli_columns(stdout) - taken) / (NUMBER + 1);
-    const int n_first = fit < 1 ? 1 : fit > FIRST ? FIRST : fit;
-    printf("%s%-*s %-*s %*s %*s %*s %*s %*s%s\n", cli_style(stdout, STYLE_PALE), w.name, "name",
-           w.op, "op", w.shape, "shape", NUMBER, "mean", NUMBER, "min", NUMBER, "max", NUMBER,
-           "first", cli_style(stdout, STYLE_PLAIN));
-    for (const line *l = s->at; l < s->at + s->n; l++)
-        print_line(l, &w, n_first);
-    putchar('\n');
-    print_formulas(s, w.op);
-}
-
-/* The most probable next tokens. */
-static void print_top(const seen *s, const weft_tokenizer *t)
-{
-    fputs(s->n_top ? "\nnext" : "", stdout);
-    for (int64_t i = 0; i < s->n_top; i++) {
-        char bytes[64];
-        printf(" %d", (int)s->top[i].id);
-        const int64_t length = t ? weft_tokenizer_piece(t, s->top[i].id, bytes, sizeof bytes) : 0;
-        if (length > 0 && length <= (int64_t)sizeof bytes)
-            cli_print_bytes(bytes, (size_t)length);
-        printf(" %.1f %%%s", 100 * exp(s->top[i].logprob), i + 1 < s->n_top ? "," : "\n");
-    }
-}
+/* ---- what is printed ------------------------------------------------------------------------- */
 
 #define SHOWN 32 /* tokens of a prompt */
 
@@ -286,137 +214,201 @@ static void print_tokens(const weft_tokenizer *t, const int32_t *ids, int64_t n)
     fputs("\n\n", stdout);
 }
 
-/* ---- for programs ---------------------------------------------------------------------------- */
-
-static void json_line(const line *l)
+/* After each layer or each row; a name is "lens 3" or "row 3". */
+static void show_tops(const char *what, const id_names *names, const tops *t)
 {
-    cli_json_object(NULL);
-    cli_json_string("name", l->name);
-    cli_json_string("op", l->op);
-    cli_json_string("formula", l->formula);
-    cli_json_list("shape");
-    for (int d = 0; d < l->n_dim; d++)
-        cli_json_int(NULL, l->shape[d]);
-    cli_json_end();
-    cli_json_real("mean", l->mean, 9);
-    cli_json_real("min", l->min, 9);
-    cli_json_real("max", l->max, 9);
-    cli_json_list("first");
-    for (int i = 0; i < l->n_first; i++)
-        cli_json_real(NULL, (double)l->first[i], 9);
-    cli_json_end();
-    cli_json_end();
+    for (int64_t i = 0; i < t->n_row; i++) {
+        const weft_logprob *top = t->at + i * t->k;
+        if (!t->has[i])
+            continue;
+        if (json) {
+            cli_json_object(NULL);
+            cli_json_int(what, i);
+            top_json("next", names, top, t->k);
+            cli_json_end();
+        } else {
+            printf("%s%s %lld", i == 0 ? "\n" : "", what, (long long)i);
+            top_print(names, top, t->k);
+        }
+    }
+}
+
+/* In JSON only with --top, because other lines are tensors. */
+static void show_next(const seen *s, int64_t k)
+{
+    tops t;
+    if (!tops_new(&t, 1, k)) {
+        tops_free(&t);
+        return;
+    }
+    tops_set(&t, 0, s->out, s->width);
+    if (!json) {
+        fputs(s->info.task == WEFT_TASK_GENERATE ? "\nnext" : "\noutput", stdout);
+        top_print(&s->names, t.at, k);
+    } else if (option_given(option_named(&command_trace, "top", 3))) {
+        cli_json_object(NULL);
+        top_json("next", &s->names, t.at, k);
+        cli_json_end();
+    }
+    tops_free(&t);
+}
+
+static int show(const seen *s, const int32_t *ids, int64_t n)
+{
+    const trace_lines *l = &s->lines;
+    if (l->failed[0]) {
+        fprintf(stderr, "weft: %s\n", l->failed);
+        return 1;
+    }
+    if (l->no_memory)
+        return cli_no_memory();
+    if (l->n == 0)
+        return cli_usage(&command_trace, "--only %s: no tensor matches", only.at[0]);
+    const int code = changes_check(&command_trace, &s->changes);
+    if (code)
+        return code;
+    if (json) {
+        trace_lines_json(l);
+    } else {
+        if (ids)
+            print_tokens(s->reader, ids, n);
+        trace_lines_print(l);
+    }
+    const int64_t k = n_top < s->width ? n_top : s->width;
+    show_tops("lens", &s->names, &s->layers);
+    if (all_logits)
+        show_tops("row", &s->names, &s->rows);
+    if (s->has_out)
+        show_next(s, k);
+    return s->has_out && s->changes.n > 0
+               ? tops_compare(&s->names, s->plain, s->out, s->width, k, json)
+               : 0;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int show(const seen *s, const weft_tokenizer *t, const int32_t *ids, int64_t n)
+/* Room for the output, which is as wide as the model says. */
+static int seen_begin(seen *s)
 {
-    if (s->failed[0]) {
-        fprintf(stderr, "weft: %s\n", s->failed);
-        return 1;
-    }
-    if (s->no_memory)
-        return cli_no_memory();
-    if (s->n == 0)
-        return cli_usage(&command_trace, "--only %s: no tensor matches", only.at[0]);
-    if (!json) {
-        if (ids)
-            print_tokens(t, ids, n);
-        print_table(s);
-        print_top(s, t);
-        return 0;
-    }
-    for (const line *l = s->at; l < s->at + s->n; l++)
-        json_line(l);
-    return 0;
+    const int64_t k = n_top < s->width ? n_top : s->width;
+    s->plain = cli_zalloc((size_t)s->width, sizeof *s->plain, "the output");
+    s->out = cli_zalloc((size_t)s->width, sizeof *s->out, "the output");
+    const bool room = s->plain && s->out && tops_new(&s->layers, lens ? s->info.n_layer : 0, k) &&
+                      tops_new(&s->rows, all_logits ? s->n_row : 0, k);
+    return room ? 0 : cli_no_memory();
 }
 
-/* The text is what is evaluated; or, with an encoder, the source of a decoder's first token. */
-static weft_status evaluate(weft_model *model, weft_session *session, const int32_t *ids, int64_t n,
-                            weft_error *err)
-{
-    weft_model_info info = { .struct_size = sizeof info };
-    weft_model_get_info(model, &info);
-    if (info.n_layer_src == 0)
-        return weft_session_eval(session, ids, n, err);
-    const weft_status status = weft_session_source(session, ids, n, err);
-    return status == WEFT_OK ? weft_session_eval(session, &info.start_id, 1, err) : status;
-}
-
-static weft_status forward(weft_model *model, const weft_engine_options *o, const int32_t *ids,
-                           int64_t n, seen *s, weft_error *err)
-{
-    weft_engine *engine = weft_engine_new(model, o, err);
-    weft_session *session = engine ? weft_session_new(engine, err) : NULL;
-    weft_status status = session ? weft_engine_trace(engine, look, s, maps, err) : err->code;
-    cli_progress_begin("tracing", NULL);
-    if (status == WEFT_OK)
-        status = evaluate(model, session, ids, n, err);
-    cli_progress_end();
-    if (status == WEFT_OK)
-        s->n_top = weft_session_top(session, TOP, s->top);
-    weft_session_free(session);
-    weft_engine_free(engine);
-    return status;
-}
-
-/* The same for an encoder. The trace callback sees the output too. */
-static weft_status forward_whole(weft_model *model, const weft_engine_options *o, weft_input in,
-                                 seen *s, weft_error *err)
-{
-    const weft_encoder_options e = { .struct_size = sizeof e,
-                                     .threads = o->threads,
-                                     .n_ctx = in.n };
-    weft_encoder *encoder = weft_encoder_new(model, &e, err);
-    weft_status status = encoder ? weft_encoder_trace(encoder, look, s, maps, err) : err->code;
-    if (status == WEFT_OK)
-        in.out = cli_zalloc((size_t)(weft_encoder_rows(encoder, &in) * weft_encoder_width(encoder)),
-                            sizeof *in.out, "the output");
-    s->no_memory = status == WEFT_OK && !in.out;
-    if (in.out)
-        status = weft_encoder_eval(encoder, &in, 1, err);
-    cli_free(in.out);
-    weft_encoder_free(encoder);
-    return status;
-}
-
-static int trace_picture(weft_model *model, const weft_engine_options *o, seen *s)
+static int trace_picture(seen *s)
 {
     weft_error err = { 0 };
     if (!prompt.text)
         return cli_usage(&command_trace, "%s takes images; give the path of one, digit.png",
                          load.path);
-    weft_image *image = weft_image_open(model, prompt.text, &err);
+    weft_image *image = weft_image_open(s->model, prompt.text, &err);
     if (!image)
         return cli_fail(&err);
     const weft_input in = { .features = image->features, .n = image->n };
-    const weft_status status = forward_whole(model, o, in, s, &err);
+    s->n_row = image->n;
+    int code = seen_begin(s);
+    if (!code && s->changes.n > 0)
+        code = forward_whole(s, in, true, &err) == WEFT_OK ? 0 : cli_fail(&err);
+    if (!code)
+        code = forward_whole(s, in, false, &err) == WEFT_OK ? show(s, NULL, 0) : cli_fail(&err);
     weft_image_free(image);
-    return status == WEFT_OK ? show(s, NULL, NULL, 0) : cli_fail(&err);
+    return code;
 }
 
-static int trace_text(weft_model *model, weft_engine_options *o, weft_task task, seen *s)
+/* What a decoder reads: its start token, and the target without the end that a tokenizer adds. */
+static int read_target(const seen *s, id_list *to, weft_tokenizer **t)
 {
+    const prompt_options p = { .text = target,
+                               .pre = prompt.pre,
+                               .parse_special = prompt.parse_special,
+                               .goes_on = true,
+                               .side = WEFT_SIDE_TARGET };
     weft_error err = { 0 };
-    weft_tokenizer *t = NULL;
     int32_t *ids = NULL;
     int64_t n = 0;
+    if (!cli_add_ids(to, &s->info.start_id, 1))
+        return cli_no_memory();
+    int code = 0;
+    if (target_ids)
+        code = cli_parse_ids(&command_trace, target_ids, &ids, &n);
+    else if (target)
+        code = cli_prompt(&command_trace, &p, &load, t, &ids, &n);
+    else if (!prompt.ids && !(*t = cli_tokenizer_of(load.tokenizer ? load.tokenizer : load.path,
+                                                    WEFT_SIDE_TARGET, prompt.pre, &err)))
+        code = cli_fail(&err);
+    if (!code && !cli_add_ids(to, ids, n))
+        code = cli_no_memory();
+    cli_free(ids);
+    return code;
+}
+
+static int trace_ids(seen *s, weft_engine_options *o, const texts *x)
+{
+    weft_error err = { 0 };
+    const int64_t most = x->n > x->n_then ? x->n : x->n_then;
+    const bool generates = s->info.task == WEFT_TASK_GENERATE;
+    const weft_input in = { .ids = x->ids, .n = x->n };
+    o->kv_type = WEFT_KV_F32; /* numbers as others show them, who keep no cache */
+    o->n_ctx = most;
+    o->n_batch = most < INT_MAX ? (int)most : INT_MAX;
+    s->options = o;
+    s->n_row = s->info.n_layer_src > 0 ? x->n_then : x->n;
+    int code = seen_begin(s);
+    for (int plain = s->changes.n > 0; plain >= 0 && !code; plain--) {
+        const weft_status status = generates ? forward(s, x, plain, &err)
+                                             : forward_whole(s, in, plain, &err);
+        code = status == WEFT_OK ? 0 : cli_fail(&err);
+    }
+    return code ? code : show(s, x->ids, x->n);
+}
+
+static int trace_text(seen *s, weft_engine_options *o)
+{
+    weft_tokenizer *t = NULL, *target_tokenizer = NULL;
+    int32_t *ids = NULL;
+    id_list then = { 0 };
+    texts x = { 0 };
+    if ((target || target_ids) && s->info.n_layer_src == 0)
+        return cli_usage(&command_trace, "--target: %s has no decoder beside an encoder",
+                         load.path);
+    if (target && target_ids)
+        return cli_usage(&command_trace, "--target and --target-ids exclude each other");
+    prompt.side = s->info.n_layer_src > 0 ? WEFT_SIDE_SOURCE : WEFT_SIDE_ANY;
     int code = cli_check_prompt(&command_trace, &prompt);
     if (!code)
-        code = cli_prompt(&command_trace, &prompt, &load, &t, &ids, &n);
-    if (!code) {
-        o->kv_type = WEFT_KV_F32; /* numbers as others show them, who keep no cache */
-        o->n_ctx = n;
-        o->n_batch = n < INT_MAX ? (int)n : INT_MAX;
-        const weft_input in = { .ids = ids, .n = n };
-        const weft_status status = task == WEFT_TASK_GENERATE
-                                       ? forward(model, o, ids, n, s, &err)
-                                       : forward_whole(model, o, in, s, &err);
-        code = status == WEFT_OK ? show(s, t, ids, n) : cli_fail(&err);
-    }
+        code = cli_prompt(&command_trace, &prompt, &load, &t, &ids, &x.n);
+    if (!code && s->info.n_layer_src > 0)
+        code = read_target(s, &then, &target_tokenizer);
+    s->reader = t;
+    s->names.tokenizer = target_tokenizer ? target_tokenizer : t;
+    x = (texts){ ids, then.at, x.n, then.n };
+    if (!code)
+        code = trace_ids(s, o, &x);
     cli_free(ids);
+    cli_free(then.at);
+    weft_tokenizer_free(target_tokenizer);
     weft_tokenizer_free(t);
+    return code;
+}
+
+static int trace_model(seen *s, weft_engine_options *o)
+{
+    int code = changes_read(&command_trace, &zero, &scale, &patch, s->info.n_head, &s->changes);
+    if (!code && npy && mkdir(npy, 0777) != 0 && errno != EEXIST) {
+        fprintf(stderr, "weft: %s: %s\n", npy, strerror(errno));
+        code = 1;
+    }
+    if (!code)
+        code = s->info.images ? trace_picture(s) : trace_text(s, o);
+    changes_free(&s->changes);
+    tops_free(&s->layers);
+    tops_free(&s->rows);
+    cli_free(s->plain);
+    cli_free(s->out);
+    cli_free(s->lines.at);
     return code;
 }
 
@@ -425,28 +417,30 @@ static int trace_main(void)
     const command *c = &command_trace;
     weft_engine_options o;
     weft_error err = { 0 };
-    weft_model_info info = { .struct_size = sizeof info };
     load.path = positional[0] ? positional[0] : load.path;
     if (!load.path)
         return cli_which_model(c);
     int code = cli_take_prompt(c, &prompt, positional[1]);
+    if (!code && (n_top < 1 || n_top > MAX_TOP))
+        code = cli_usage(c, "--top: %lld is not in 1 to %d", (long long)n_top, MAX_TOP);
     if (!code)
         code = cli_engine_options(c, &shape, &o);
     if (code)
         return code;
-    weft_model *model = cli_open(&load, &err);
-    if (!model)
+    seen s = { .model = cli_open(&load, &err),
+               .info.struct_size = sizeof s.info,
+               .lines.npy = npy,
+               .options = &o };
+    if (!s.model)
         return cli_fail(&err);
-    weft_model_get_info(model, &info);
-    seen s = { .n_head = info.n_head };
-    if (npy && mkdir(npy, 0777) != 0 && errno != EEXIST) {
-        fprintf(stderr, "weft: %s: %s\n", npy, strerror(errno));
-        code = 1;
-    }
-    if (!code)
-        code = info.images ? trace_picture(model, &o, &s) : trace_text(model, &o, info.task, &s);
-    cli_free(s.at);
-    weft_model_close(model);
+    weft_model_get_info(s.model, &s.info);
+    s.lines.n_head = s.info.n_head;
+    s.width = s.info.n_out;
+    s.names.labels = s.info.task == WEFT_TASK_CLASSIFY || s.info.task == WEFT_TASK_TAG ? s.model
+                                                                                       : NULL;
+    all_logits = all_logits || target || target_ids;
+    code = trace_model(&s, &o);
+    weft_model_close(s.model);
     return code;
 }
 

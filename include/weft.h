@@ -680,9 +680,9 @@ typedef struct weft_speed {
 WEFT_API weft_status weft_engine_estimate(weft_model *model, const weft_engine_options *options,
                                           weft_speed *speed, weft_error *err);
 
-/* Called for every named tensor of a forward; the data is valid during the call. With
- * `attention_maps`, also for attention scores and probabilities, which need rows x keys of memory;
- * nothing else in weft does. */
+/* Called for every named tensor of a forward that has rows, in the order of computation, on the
+ * thread that evaluates; the data is valid during the call. With `attention_maps`, also for
+ * attention scores and probabilities, which need rows x keys of memory. */
 typedef struct weft_trace_tensor {
     size_t struct_size;
     const char *name;           /* "blk.3.attn_q.rope" */
@@ -696,6 +696,35 @@ typedef void weft_trace_fn(void *ud, const weft_trace_tensor *tensor);
 
 WEFT_API weft_status weft_engine_trace(weft_engine *engine, weft_trace_fn *fn, void *ud,
                                        bool attention_maps, weft_error *err);
+
+/* A hook changes what a model computes: it sees a tensor after its op and before any other op, on
+ * the thread that evaluates, and may write its rows to `data`, which is tensor->data: rows x cols
+ * floats, rows `stride` apart. The trace shows what the hook has written. Tensors that are only
+ * shown (attention scores and probabilities, the lens, experts) have no hook, because no op reads
+ * them. `blk.N.attention` is what the output projection of layer N reads; head h has its columns
+ * from h cols / n_head on. A hook that writes the values that are there changes no bit of any
+ * logits. Keys and values that were computed under a hook stay in the cache until their tokens are
+ * rewound. */
+typedef void weft_hook_fn(void *ud, const weft_trace_tensor *tensor, float *data);
+
+/* What a trace shows besides the outputs of all ops, each at the cost of memory and time. None of
+ * it changes a bit of the logits. */
+typedef struct weft_trace_options {
+    size_t struct_size;
+    weft_hook_fn *hook; /* NULL: none */
+    void *hook_ud;
+    bool attention_maps; /* scores and probabilities of attention */
+    bool open;       /* the inside of fused ops: gate, activation and up of a feed forward, which a
+                        hook may write; scores, choices and outputs of experts; keys and values of
+                        latent attention; gates of recurrent units */
+    bool lens;       /* after layer N, the model's output as if it were the last layer: lens.N.* */
+    bool all_logits; /* the output of every row, not only of the last, in one tensor */
+} weft_trace_options;
+
+/* As weft_engine_trace, with options; NULL means none. fn may be NULL if there is a hook. Without
+ * both, the engine is as it was made. */
+WEFT_API weft_status weft_engine_trace_with(weft_engine *engine, weft_trace_fn *fn, void *ud,
+                                            const weft_trace_options *options, weft_error *err);
 
 /* ---- encoder: embeddings, labels, masks, images ---------------------------------------------- */
 
@@ -757,9 +786,12 @@ WEFT_API int64_t weft_encoder_rows(const weft_encoder *encoder, const weft_input
 WEFT_API weft_status weft_encoder_eval(weft_encoder *encoder, const weft_input *inputs, int64_t n,
                                        weft_error *err);
 
-/* As weft_engine_trace. */
+/* As weft_engine_trace and weft_engine_trace_with; the rows of the output are those that the input
+ * asks for, whatever all_logits says. */
 WEFT_API weft_status weft_encoder_trace(weft_encoder *encoder, weft_trace_fn *fn, void *ud,
                                         bool attention_maps, weft_error *err);
+WEFT_API weft_status weft_encoder_trace_with(weft_encoder *encoder, weft_trace_fn *fn, void *ud,
+                                             const weft_trace_options *options, weft_error *err);
 
 /* ---- images ---------------------------------------------------------------------------------- */
 

@@ -293,7 +293,7 @@ def deepseek_taps(n_dense, n_layer, q_lora):
         mlp, tail = (f"{layer}.mlp.shared_experts", "_shexp") if experts else (f"{layer}.mlp", "")
         taps += [
             (f"{layer}.input_layernorm", "out", f"{blk}.attn_norm"),
-            (f"{layer}.self_attn.o_proj", "in", f"{blk}.attention.values"),
+            (f"{layer}.self_attn.o_proj", "in", f"{blk}.attention"),
             (f"{layer}.post_attention_layernorm", "in", f"{blk}.attn_output.residual"),
             (f"{layer}.post_attention_layernorm", "out", f"{blk}.ffn_norm"),
             (f"{mlp}.down_proj", "in", f"{blk}.glu"),

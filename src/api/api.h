@@ -37,11 +37,18 @@ struct weft_model {
     holders holders;
 };
 
+/* Who looks into the forwards of an engine or encoder. */
+typedef struct watcher {
+    weft_trace_fn *trace;
+    void *trace_ud;
+    weft_hook_fn *hook;
+    void *hook_ud;
+} watcher;
+
 struct weft_engine {
     engine *inner;
     weft_model *model; /* referenced */
-    weft_trace_fn *trace;
-    void *trace_ud;
+    watcher watcher;
     holders holders;
 };
 
@@ -118,7 +125,9 @@ bool take_engine_options(const weft_engine_options *from, engine_options *to, we
 /* Checks options of a generation, and fills in defaults. */
 weft_status take_generate_options(weft_generate_options *o, const weft_model *m, weft_error *err);
 
-/* Passes a tensor to the caller's callback. */
-void trace_show(weft_trace_fn *fn, void *ud, const tensor *t, const op *by);
+/* Reads the options of a trace: `w` is the caller, and `to` the same with `at`, where w will be
+ * kept, as user data. */
+bool take_trace_options(weft_trace_fn *fn, void *ud, const weft_trace_options *options, watcher *at,
+                        watcher *w, trace_spec *to, weft_error *err);
 
 #endif

@@ -6,8 +6,7 @@
 struct weft_encoder {
     encode_engine *inner;
     weft_model *model; /* referenced */
-    weft_trace_fn *trace;
-    void *trace_ud;
+    watcher watcher;
 };
 
 static bool take_encoder_options(const weft_encoder_options *from, encode_engine_options *to,
@@ -68,7 +67,7 @@ weft_status weft_encoder_plan(weft_model *m, const weft_encoder_options *options
         return weft_fail(err, WEFT_EINVAL, "no model given");
     if (!result_fits(plan, "weft_memory_plan", err) || !take_encoder_options(options, &o, err) ||
         encode_engine_resolve(&m->model, &o, err) != WEFT_OK ||
-        encode_engine_predict(&m->model, &o, false, &p, err) != WEFT_OK)
+        encode_engine_predict(&m->model, &o, NULL, &p, err) != WEFT_OK)
         return err->code;
     weft_memory_plan out = { .step_bytes = p.forward.meta + p.forward.data + p.forward.scratch,
                              .n_ctx = o.n_ctx,
@@ -97,22 +96,25 @@ weft_status weft_encoder_eval(weft_encoder *e, const weft_input *inputs, int64_t
     return encode_engine_eval(e->inner, inputs, n, err);
 }
 
-static void show(void *ud, const tensor *t, const op *by)
+weft_status weft_encoder_trace_with(weft_encoder *e, weft_trace_fn *fn, void *ud,
+                                    const weft_trace_options *options, weft_error *err)
 {
-    const weft_encoder *e = ud;
-    trace_show(e->trace, e->trace_ud, t, by);
+    watcher caller;
+    trace_spec w;
+    weft_error local;
+    err = begin_call(err, &local);
+    if (!e)
+        return weft_fail(err, WEFT_EINVAL, "no encoder given");
+    if (!take_trace_options(fn, ud, options, &e->watcher, &caller, &w, err) ||
+        encode_engine_trace(e->inner, &w, err) != WEFT_OK)
+        return err->code;
+    e->watcher = caller;
+    return WEFT_OK;
 }
 
 weft_status weft_encoder_trace(weft_encoder *e, weft_trace_fn *fn, void *ud, bool attention_maps,
                                weft_error *err)
 {
-    weft_error local;
-    err = begin_call(err, &local);
-    if (!e)
-        return weft_fail(err, WEFT_EINVAL, "no encoder given");
-    if (encode_engine_trace(e->inner, fn ? show : NULL, e, fn && attention_maps, err) != WEFT_OK)
-        return err->code;
-    e->trace = fn;
-    e->trace_ud = ud;
-    return WEFT_OK;
+    const weft_trace_options o = { .struct_size = sizeof o, .attention_maps = attention_maps };
+    return weft_encoder_trace_with(e, fn, ud, &o, err);
 }

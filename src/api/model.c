@@ -268,7 +268,7 @@ weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
         return weft_fail(err, WEFT_EINVAL, "no model given");
     if (!result_fits(plan, "weft_memory_plan", err) || !take_engine_options(options, &o, err) ||
         engine_resolve(&m->model, &o, err) != WEFT_OK ||
-        engine_predict(&m->model, &o, false, &p, err) != WEFT_OK)
+        engine_predict(&m->model, &o, NULL, &p, err) != WEFT_OK)
         return err->code;
     weft_memory_plan out = { .kv_bytes = p.kv,
                              .step_bytes = p.step.meta + p.step.data + p.step.scratch,
@@ -281,34 +281,25 @@ weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
     return WEFT_OK;
 }
 
-#ifdef WEFT_REAL_DOUBLE
-#error "the public library is built over float"
-#endif
-
-void trace_show(weft_trace_fn *fn, void *ud, const tensor *t, const op *by)
+weft_status weft_engine_trace_with(weft_engine *e, weft_trace_fn *fn, void *ud,
+                                   const weft_trace_options *options, weft_error *err)
 {
-    const weft_trace_tensor out = {
-        sizeof out, t->name, by->name, rows(t), cols(t), t->stride, t->data, by->formula,
-    };
-    fn(ud, &out);
-}
-
-static void show(void *ud, const tensor *t, const op *by)
-{
-    const weft_engine *e = ud;
-    trace_show(e->trace, e->trace_ud, t, by);
+    watcher caller;
+    trace_spec w;
+    weft_error local;
+    err = begin_call(err, &local);
+    if (!e)
+        return weft_fail(err, WEFT_EINVAL, "no engine given");
+    if (!take_trace_options(fn, ud, options, &e->watcher, &caller, &w, err) ||
+        engine_trace(e->inner, &w, err) != WEFT_OK)
+        return err->code;
+    e->watcher = caller;
+    return WEFT_OK;
 }
 
 weft_status weft_engine_trace(weft_engine *e, weft_trace_fn *fn, void *ud, bool attention_maps,
                               weft_error *err)
 {
-    weft_error local;
-    err = begin_call(err, &local);
-    if (!e)
-        return weft_fail(err, WEFT_EINVAL, "no engine given");
-    if (engine_trace(e->inner, fn ? show : NULL, e, fn && attention_maps, err) != WEFT_OK)
-        return err->code;
-    e->trace = fn;
-    e->trace_ud = ud;
-    return WEFT_OK;
+    const weft_trace_options o = { .struct_size = sizeof o, .attention_maps = attention_maps };
+    return weft_engine_trace_with(e, fn, ud, &o, err);
 }

@@ -68,11 +68,11 @@ static void encode_forward(run *r, const model *m, const void *how)
     const weft_encoder_output output = o->output;
     const family *f = m->arch->family;
     const pool_kind kind = o->pooling ? (pool_kind)(o->pooling - 1) : m->pool.kind;
-    tensor *x = f->body(r, m);
     if (output == WEFT_OUTPUT_HEAD && m->task != WEFT_TASK_EMBED) {
-        f->end(r, m, x);
+        model_forward(r, m);
         return;
     }
+    tensor *x = f->body(r, m);
     x = f->states(r, m, x);
     x = output == WEFT_OUTPUT_POOLED ? pool_rows(r, x, kind) : take_rows(r, x);
     if (output == WEFT_OUTPUT_POOLED && (m->pool.normalize || o->normalize))
@@ -83,15 +83,16 @@ static void encode_forward(run *r, const model *m, const void *how)
 
 static void take_output(void *ud, const tensor *z, int64_t first);
 
-weft_status encode_engine_predict(const model *m, const encode_engine_options *o, bool maps,
-                                  encode_engine_plan *plan, weft_error *err)
+weft_status encode_engine_predict(const model *m, const encode_engine_options *o,
+                                  const trace_parts *show, encode_engine_plan *plan,
+                                  weft_error *err)
 {
     mem *from = &m->host->mem;
     batch b;
     weft_status status = batch_init(&b, o->n_batch, o->n_batch, from, err);
     if (status == WEFT_OK) {
         batch_largest(&b, o);
-        status = forward_predict(m, &b, encode_forward, o, maps, &plan->forward, err);
+        status = forward_predict(m, &b, encode_forward, o, show, &plan->forward, err);
     }
     if (status == WEFT_OK) {
         const forward_plan *p = &plan->forward;
@@ -105,14 +106,14 @@ weft_status encode_engine_predict(const model *m, const encode_engine_options *o
     return status;
 }
 
-/* (Re)makes the arenas for forwards with or without attention maps. */
-static weft_status encoder_make_run(encode_engine *e, bool maps, weft_error *err)
+/* (Re)makes the arenas for forwards of which these parts are shown, or none if NULL. */
+static weft_status encoder_make_run(encode_engine *e, const trace_parts *show, weft_error *err)
 {
     encode_engine_plan plan;
-    const weft_status status = encode_engine_predict(e->model, &e->opt, maps, &plan, err);
+    const weft_status status = encode_engine_predict(e->model, &e->opt, show, &plan, err);
     if (status != WEFT_OK)
         return status;
-    const weft_status made = forward_make(&e->run, e->model, &plan.forward, maps, e->pool,
+    const weft_status made = forward_make(&e->run, e->model, &plan.forward, show, e->pool,
                                           take_output, e, err);
     e->run.n_ctx = e->opt.n_ctx;
     return made;
@@ -132,7 +133,7 @@ encode_engine *encode_engine_new(const model *m, const encode_engine_options *o,
         (m->d_feature == 0 ||
          (e->features = mem_zalloc(from, (size_t)e->opt.n_batch,
                                    (size_t)m->d_feature * sizeof *e->features, "features", err))) &&
-        encoder_make_run(e, false, err) == WEFT_OK) {
+        encoder_make_run(e, NULL, err) == WEFT_OK) {
         pack_weights(m, e->pool, 0);
         return e;
     }
@@ -152,16 +153,14 @@ void encode_engine_free(encode_engine *e)
     mem_free(from, e);
 }
 
-weft_status encode_engine_trace(encode_engine *e, trace_fn *fn, void *ud, bool maps,
-                                weft_error *err)
+weft_status encode_engine_trace(encode_engine *e, const trace_spec *w, weft_error *err)
 {
-    if (maps != e->run.trace_maps) {
-        const weft_status status = encoder_make_run(e, maps, err);
+    if (!forward_shows(&e->run, &w->show)) {
+        const weft_status status = encoder_make_run(e, &w->show, err);
         if (status != WEFT_OK)
             return status;
     }
-    e->run.trace = fn;
-    e->run.trace_ud = ud;
+    forward_watch(&e->run, w);
     return WEFT_OK;
 }
 

@@ -38,9 +38,10 @@ typedef struct encode_engine {
 /* Checks options against the model and fills defaults. */
 weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft_error *err);
 
-/* A dry run of the largest forward: predicts its memory without allocating it. */
-weft_status encode_engine_predict(const model *m, const encode_engine_options *o, bool maps,
-                                  encode_engine_plan *plan, weft_error *err);
+/* A dry run of the largest forward: predicts its memory without allocating it. show may be NULL. */
+weft_status encode_engine_predict(const model *m, const encode_engine_options *o,
+                                  const trace_parts *show, encode_engine_plan *plan,
+                                  weft_error *err);
 
 encode_engine *encode_engine_new(const model *m, const encode_engine_options *o, weft_error *err);
 void encode_engine_free(encode_engine *e);
@@ -52,8 +53,7 @@ int64_t encode_engine_rows(const encode_engine *e, const weft_input *in);
 /* Fills the outputs of n inputs; checks all inputs before it computes. */
 weft_status encode_engine_eval(encode_engine *e, const weft_input *in, int64_t n, weft_error *err);
 
-/* Reports every named tensor from now on; with maps, remakes the arenas to hold them. */
-weft_status encode_engine_trace(encode_engine *e, trace_fn *fn, void *ud, bool maps,
-                                weft_error *err);
+/* As engine_trace. */
+weft_status encode_engine_trace(encode_engine *e, const trace_spec *w, weft_error *err);
 
 #endif

@@ -56,11 +56,11 @@ weft_status engine_resolve(const model *m, engine_options *o, weft_error *err)
 
 /* The largest possible batch: every row at the end of the context, one wanted row per session, or
  * all. */
-static void batch_largest(batch *b, const engine_options *o)
+static void batch_largest(batch *b, const engine_options *o, bool all_rows)
 {
     b->n_row = o->n_batch;
     b->n_seq = 1;
-    b->n_wanted = !o->all_rows && o->n_session < o->n_batch ? o->n_session : o->n_batch;
+    b->n_wanted = !all_rows && o->n_session < o->n_batch ? o->n_session : o->n_batch;
     for (int i = 0; i < b->n_row; i++)
         b->row[i] = (batch_row){ .pos = (int32_t)(o->n_ctx - 1), .wanted = i < b->n_wanted };
     b->seq[0] = (sequence){ .n = b->n_row, .source = -1 };
@@ -114,8 +114,8 @@ static void step_forward(run *r, const model *m, const void *how)
     model_forward(r, m);
 }
 
-weft_status engine_predict(const model *m, const engine_options *o, bool maps, engine_plan *plan,
-                           weft_error *err)
+weft_status engine_predict(const model *m, const engine_options *o, const trace_parts *show,
+                           engine_plan *plan, weft_error *err)
 {
     mem *from = &m->host->mem;
     cache_layout layout;
@@ -134,10 +134,10 @@ weft_status engine_predict(const model *m, const engine_options *o, bool maps, e
     if (status == WEFT_OK && model_has_source(m))
         status = batch_init(&src, o->n_ctx, 1, from, err);
     if (status == WEFT_OK) {
-        batch_largest(&b, o);
+        batch_largest(&b, o, o->all_rows || (show && show->all_logits));
         if (model_has_source(m))
             sources_largest(&b, &src, o);
-        status = forward_predict(m, &b, step_forward, NULL, maps, &plan->step, err);
+        status = forward_predict(m, &b, step_forward, NULL, show, &plan->step, err);
     }
     if (status == WEFT_OK)
         plan_small_parts(plan, m, o);
@@ -178,14 +178,14 @@ weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
     return status;
 }
 
-/* (Re)makes the arenas for steps with or without attention maps. */
-static weft_status engine_make_run(engine *e, bool maps, weft_error *err)
+/* (Re)makes the arenas for steps of which these parts are shown, or none if NULL. */
+static weft_status engine_make_run(engine *e, const trace_parts *show, weft_error *err)
 {
     engine_plan plan;
-    const weft_status status = engine_predict(e->model, &e->opt, maps, &plan, err);
+    const weft_status status = engine_predict(e->model, &e->opt, show, &plan, err);
     if (status != WEFT_OK)
         return status;
-    const weft_status made = forward_make(&e->run, e->model, &plan.step, maps, e->pool,
+    const weft_status made = forward_make(&e->run, e->model, &plan.step, show, e->pool,
                                           engine_take_logits, e, err);
     e->run.n_ctx = e->opt.n_ctx;
     return made;
@@ -207,7 +207,7 @@ engine *engine_new(const model *m, const engine_options *o, weft_error *err)
         (!model_has_source(m) ||
          batch_init(&e->src, e->opt.n_ctx, e->opt.n_session, from, err) == WEFT_OK) &&
         pages_init(&e->pages, m, e->opt.kv, pages_for(e->opt.n_cache), err) == WEFT_OK &&
-        engine_make_run(e, false, err) == WEFT_OK) {
+        engine_make_run(e, NULL, err) == WEFT_OK) {
         pack_weights(m, e->pool, (size_t)e->opt.n_session * session_bytes(m, &e->opt));
         return e;
     }
@@ -231,15 +231,14 @@ void engine_free(engine *e)
     mem_free(from, e);
 }
 
-weft_status engine_trace(engine *e, trace_fn *fn, void *ud, bool maps, weft_error *err)
+weft_status engine_trace(engine *e, const trace_spec *w, weft_error *err)
 {
-    if (maps != e->run.trace_maps) {
-        const weft_status status = engine_make_run(e, maps, err);
+    if (!forward_shows(&e->run, &w->show)) {
+        const weft_status status = engine_make_run(e, &w->show, err);
         if (status != WEFT_OK)
             return status;
     }
-    e->run.trace = fn;
-    e->run.trace_ud = ud;
+    forward_watch(&e->run, w);
     return WEFT_OK;
 }
 

@@ -77,9 +77,9 @@ typedef struct source_text {
 /* Checks options against the model and fills defaults. */
 weft_status engine_resolve(const model *m, engine_options *o, weft_error *err);
 
-/* A dry run of the largest step: predicts its memory without allocating it. */
-weft_status engine_predict(const model *m, const engine_options *o, bool maps, engine_plan *plan,
-                           weft_error *err);
+/* A dry run of the largest step: predicts its memory without allocating it. show may be NULL. */
+weft_status engine_predict(const model *m, const engine_options *o, const trace_parts *show,
+                           engine_plan *plan, weft_error *err);
 
 /* Tallies a hypothetical batch of one sequence: n rows up to position `last`, of which the last
  * n_wanted are wanted. A source has as many positions, and is already encoded. tally sees every op
@@ -91,8 +91,9 @@ weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
 engine *engine_new(const model *m, const engine_options *o, weft_error *err);
 void engine_free(engine *e);
 
-/* Reports every named tensor from now on; with maps, remakes the arenas to hold them. */
-weft_status engine_trace(engine *e, trace_fn *fn, void *ud, bool maps, weft_error *err);
+/* From now on w looks into every forward. Remakes the arenas if it wants to see other parts than
+ * before; on error nothing changes. */
+weft_status engine_trace(engine *e, const trace_spec *w, weft_error *err);
 
 /* From now on fn receives the logits of the last n_row rows of every work, which needs an engine
  * with `all_rows`. NULL: no reader. */

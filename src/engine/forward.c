@@ -10,14 +10,21 @@ static void discard_logits(void *ud, const tensor *z, int64_t first)
     (void)ud, (void)z, (void)first;
 }
 
+/* NULL: nothing more than the forward itself. */
+static void forward_show(run *r, const trace_parts *show)
+{
+    r->show = show ? *show : (trace_parts){ 0 };
+    r->loss_numbers = r->show.all_logits ? INT64_MAX : 0;
+}
+
 weft_status forward_predict(const model *m, const batch *b, forward_fn *fn, const void *how,
-                            bool maps, forward_plan *plan, weft_error *err)
+                            const trace_parts *show, forward_plan *plan, weft_error *err)
 {
     run dry;
     const weft_status status = run_init_dry(&dry, &m->host->mem, 1, err);
     if (status != WEFT_OK)
         return status;
-    dry.trace_maps = maps;
+    forward_show(&dry, show);
     dry.read = discard_logits;
     run_begin(&dry, b);
     fn(&dry, m, how);
@@ -26,8 +33,8 @@ weft_status forward_predict(const model *m, const batch *b, forward_fn *fn, cons
     return WEFT_OK;
 }
 
-weft_status forward_make(run *r, const model *m, const forward_plan *plan, bool maps, pool *threads,
-                         logits_fn *read, void *ud, weft_error *err)
+weft_status forward_make(run *r, const model *m, const forward_plan *plan, const trace_parts *show,
+                         pool *threads, logits_fn *read, void *ud, weft_error *err)
 {
     run fresh;
     const weft_status status = run_init(&fresh, &m->host->mem, plan->meta, plan->data,
@@ -38,8 +45,22 @@ weft_status forward_make(run *r, const model *m, const forward_plan *plan, bool 
     *r = fresh;
     r->kern = m->kern;
     r->pool = threads;
-    r->trace_maps = maps;
+    forward_show(r, show);
     r->read = read;
     r->read_ud = ud;
     return WEFT_OK;
+}
+
+bool forward_shows(const run *r, const trace_parts *show)
+{
+    return r->show.maps == show->maps && r->show.open == show->open && r->show.lens == show->lens &&
+           r->show.all_logits == show->all_logits;
+}
+
+void forward_watch(run *r, const trace_spec *w)
+{
+    r->trace = w->trace;
+    r->trace_ud = w->trace_ud;
+    r->hook = w->hook;
+    r->hook_ud = w->hook_ud;
 }

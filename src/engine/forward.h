@@ -10,15 +10,31 @@ typedef struct forward_plan {
     size_t meta, data, scratch;
 } forward_plan;
 
+/* Who looks into the forwards of an owner; every part may be absent. */
+typedef struct trace_spec {
+    trace_fn *trace;
+    void *trace_ud;
+    hook_fn *hook;
+    void *hook_ud;
+    trace_parts show;
+} trace_spec;
+
 /* One forward; `how` is the owner's. */
 typedef void forward_fn(run *r, const model *m, const void *how);
 
-/* Predicts the memory of fn for this batch, of which only the positions are read. */
+/* Predicts the memory of fn for this batch, of which only the positions are read. show may be
+ * NULL. */
 weft_status forward_predict(const model *m, const batch *b, forward_fn *fn, const void *how,
-                            bool maps, forward_plan *plan, weft_error *err);
+                            const trace_parts *show, forward_plan *plan, weft_error *err);
 
 /* Replaces r by a run of a model for such forwards. On error r is unchanged. */
-weft_status forward_make(run *r, const model *m, const forward_plan *plan, bool maps, pool *threads,
-                         logits_fn *read, void *ud, weft_error *err);
+weft_status forward_make(run *r, const model *m, const forward_plan *plan, const trace_parts *show,
+                         pool *threads, logits_fn *read, void *ud, weft_error *err);
+
+/* Does the run have the memory for these parts? */
+bool forward_shows(const run *r, const trace_parts *show);
+
+/* From now on w looks into the run's forwards. */
+void forward_watch(run *r, const trace_spec *w);
 
 #endif

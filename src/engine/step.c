@@ -145,7 +145,7 @@ static void fill_batch(engine *e, const work *w, int n)
             e->src.seq[e->src.n_seq++] = (sequence){ .source = -1, .cache = &s->source };
         }
         for (int64_t k = 0; k < w[i].take; k++) {
-            const bool asked = s->planned - k <= wanted || s->read;
+            const bool asked = s->planned - k <= wanted || s->read || e->run.show.all_logits;
             b->row[b->n_row++] = (batch_row){ .id = w[i].ids[w[i].done + k],
                                               .seq = b->n_seq,
                                               .pos = (int32_t)(s->cache.length + k),

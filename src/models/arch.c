@@ -501,11 +501,39 @@ int export_shape(const model *m, int64_t i, int64_t *shape)
     return n_dim;
 }
 
+/* The output for the stream after a block. Rows that a decoder only attends to are not wanted, so
+ * their blocks show nothing. */
+static void look_through(run *r, const void *self, int layer, const tensor *x)
+{
+    const model *m = self;
+    const run_place at = r->at;
+    const arena_mark headers = arena_at(&r->meta), data = arena_at(&r->data);
+    logits_fn *read = r->read;
+    tensor end_in = *x;
+    const aside was = aside_begin(r);
+    snprintf(r->at.lens_name, sizeof r->at.lens_name, "lens.%d.", layer);
+    r->read = NULL;
+    m->arch->family->end(r, m, &end_in);
+    aside_end(r, was);
+    r->read = read;
+    r->at = at;
+    arena_reset(&r->meta, headers);
+    arena_reset(&r->data, data);
+}
+
+tensor *model_body(run *r, const model *m)
+{
+    r->at.lens = r->show.lens ? look_through : NULL;
+    r->at.lens_model = m;
+    tensor *x = m->arch->family->body(r, m);
+    r->at.lens = NULL;
+    return x;
+}
+
 tensor *model_forward(run *r, const model *m)
 {
-    const family *f = m->arch->family;
-    tensor *x = f->body(r, m);
-    return f->end(r, m, x);
+    tensor *x = model_body(r, m);
+    return m->arch->family->end(r, m, x);
 }
 
 void model_close(model *m)

@@ -147,6 +147,9 @@ struct model {
     struct export_notes *notes; /* for conversion; NULL after model_open */
 };
 
+/* The family's body; if the run shows a lens, also its end after every block. */
+tensor *model_body(run *r, const model *m);
+
 /* The whole forward: body, then end. */
 tensor *model_forward(run *r, const model *m);
 

@@ -66,7 +66,18 @@ static tensor *attend_absorbed(run *r, const deepseek *m, const deepseek_layer *
     q = join_heads(r, to, q, &m->query, "attn_q.join");                      /* [N, H (R + S)] */
     c = join_heads(r, c, k_rope, &m->row, "latent.join");                    /* [N, R + S] */
     tensor *h = attention(r, q, c, NULL, &m->absorbed, l);                   /* [N, H R] */
-    return linear_heads(r, h, w->v_b, &m->from_latent, "attention.values");  /* [N, H E] */
+    return linear_heads(r, h, w->v_b, &m->from_latent, "attention");         /* [N, H E] */
+}
+
+/* For a trace: the keys and values that inference does without. */
+static void show_naive(run *r, const deepseek *m, const deepseek_layer *w, tensor *c,
+                       tensor *k_rope)
+{
+    const aside was = aside_begin(r);
+    tensor *k = linear_heads(r, c, w->k_b, &m->to_k, "attn_k"); /* [N, H P] */
+    linear_heads(r, c, w->v_b, &m->to_v, "attn_v");             /* [N, H E] */
+    join_heads(r, k, k_rope, &m->key, "attn_k.join");           /* [N, H (P + S)] */
+    aside_end(r, was);
 }
 
 static tensor *deepseek_attend(run *r, const deepseek *m, const deepseek_layer *w, int l, tensor *h)
@@ -83,6 +94,8 @@ static tensor *deepseek_attend(run *r, const deepseek *m, const deepseek_layer *
     tensor *k_rope = slice(r, both, "k_rope", m->d_latent, m->d_rope);
     c = rmsnorm(r, c, w->kv_a_norm, INNER_EPS);
     k_rope = rope(r, k_rope, m->rope_k);
+    if (r->show.open)
+        show_naive(r, m, w, c, k_rope);
     h = is_learning(r) ? attend_naive(r, m, w, l, q, c, k_rope)
                        : attend_absorbed(r, m, w, l, q, c, k_rope);
     return linear(r, h, &w->o);

@@ -5,8 +5,9 @@ extern const op embed_op, features_op, put_row_op, scale_op, softcap_op, rmsnorm
     linear_op, linear_heads_op, join_heads_op, moe_op, slice_op, rope_op, attention_op,
     attention_scores_op, attention_probs_op, kernel_pool_op, additive_op, additive_scores_op,
     gru_op, gru_attend_op, residual_op, relu_op, silu_op, gelu_op, gelu_tanh_op, tanh_op, glu_op,
-    take_rows_op, pool_rows_op, l2norm_op, softmax_op, dropout_op, cross_entropy_op,
-    linear_cross_entropy_op;
+    glu_join_op, route_scores_op, route_chosen_op, route_shares_op, expert_gate_op, expert_up_op,
+    expert_act_op, expert_out_op, gru_gates_op, gru_context_op, take_rows_op, pool_rows_op,
+    l2norm_op, softmax_op, dropout_op, cross_entropy_op, linear_cross_entropy_op;
 
 const op *const all_ops[] = {
     &embed_op,
@@ -29,6 +30,8 @@ const op *const all_ops[] = {
     &additive_scores_op,
     &gru_op,
     &gru_attend_op,
+    &gru_gates_op,
+    &gru_context_op,
     &residual_op,
     &relu_op,
     &silu_op,
@@ -36,7 +39,15 @@ const op *const all_ops[] = {
     &gelu_tanh_op,
     &tanh_op,
     &glu_op,
+    &glu_join_op,
     &moe_op,
+    &route_scores_op,
+    &route_chosen_op,
+    &route_shares_op,
+    &expert_gate_op,
+    &expert_up_op,
+    &expert_act_op,
+    &expert_out_op,
     &take_rows_op,
     &pool_rows_op,
     &l2norm_op,

@@ -199,7 +199,7 @@ tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int la
     assert(!a->sink || cols(a->sink) == a->n_head);
     assert(!r->tape || r->at.batch->n_seq == 0 || !r->at.batch->seq[0].cache);
     node n = { .op = &attention_op, .in = { q, k, v, a->bias.table, a->sink }, .arg = a };
-    n.local = a->kind == ATTN_CROSS ? "cross_attention" : "attention";
+    n.local = a->kind == ATTN_CROSS ? "cross_attention" : v ? "attention" : "attention.latent";
     n.i[0] = layer;
     n.out = tensor_new(r, rows(q), a->n_head * a->d_value);
     if (r->tape) {
@@ -207,7 +207,7 @@ tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int la
         n.save[DELTA] = tensor_new(r, rows(q), a->n_head);
     }
     tensor *y = apply(r, &n);
-    if (r->trace_maps)
+    if (r->show.maps)
         attention_show(r, &n);
     return y;
 }

@@ -54,10 +54,7 @@ const op attention_probs_op = { "probs", "p = softmax(s)", map_probs_forward, NU
 void attention_maps(run *r, const node *of, const op *scores_op, int64_t n_row, int64_t n_key,
                     bool cross, tensor *sink)
 {
-    tape *recording = r->tape; /* maps are for display and have no gradient */
-    const bool counting = r->counting;
-    r->tape = NULL;
-    r->counting = false;
+    const aside was = aside_begin(r);
     node scores = *of;
     scores.op = scores_op;
     scores.local = cross ? "cross_attention.scores" : "attention.scores";
@@ -68,8 +65,7 @@ void attention_maps(run *r, const node *of, const op *scores_op, int64_t n_row, 
     probs.local = cross ? "cross_attention.probs" : "attention.probs";
     probs.out = tensor_new(r, n_row, n_key);
     apply(r, &probs);
-    r->tape = recording;
-    r->counting = counting;
+    aside_end(r, was);
 }
 
 void attention_show(run *r, const node *of)

@@ -82,9 +82,45 @@ extern const op glu_op;
 const op glu_op = { "glu", "y = act(x Wg^T + bg) * (x Wu^T + bu)", glu_forward, glu_backward,
                     glu_cost };
 
+/* ---- opened, only for a trace ---------------------------------------------------------------- */
+
+static void glu_join_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+{
+    const node *n = ctx;
+    for (int64_t i = i0; i < i1; i++)
+        r->kern->mul(row(n->out, i), row(n->in[0], i), row(n->in[1], i), cols(n->out));
+}
+
+static void glu_join_forward(run *r, const node *n)
+{
+    parallel_rows(r, n, glu_join_rows);
+}
+
+static cost glu_join_cost(const run *r, const node *n)
+{
+    (void)r;
+    return cost_streaming(n, 1);
+}
+
+extern const op glu_join_op;
+const op glu_join_op = { "glu_join", "y = act(g) * u", glu_join_forward, NULL, glu_join_cost };
+
+/* The same as separate ops, which have names and can be hooked. */
+static tensor *glu_opened(run *r, tensor *x, const weight *gate, const weight *up, act_kind kind)
+{
+    tensor *g = linear(r, x, gate); /* [N, F] */
+    g = act(r, g, kind);
+    tensor *u = linear(r, x, up); /* [N, F] */
+    node n = { .op = &glu_join_op, .local = "glu", .in = { g, u } };
+    n.out = tensor_new(r, rows(g), cols(g));
+    return apply(r, &n);
+}
+
 tensor *glu(run *r, tensor *x, const weight *gate, const weight *up, act_kind kind)
 {
     assert(cols(x) == cols(gate->w) && rows(gate->w) == rows(up->w));
+    if (r->show.open && !r->tape)
+        return glu_opened(r, x, gate, up, kind);
     node n = { .op = &glu_op, .local = "glu", .i = { kind } };
     tensor *in[MAX_INPUT] = { x, gate->w, gate->b, up->w, up->b };
     for (int i = 0; i < MAX_INPUT; i++)

@@ -407,13 +407,18 @@ static void scores_of(const run *r, const node *n, const place *p)
                                          : (real)-INFINITY;
 }
 
-static void gru_scores_forward(run *r, const node *n)
+static void show_places(run *r, const node *n, place_fn *fn)
 {
     step s = { .of = n };
     for (; s.first < rows(n->out); s.t++, s.first += s.count) {
         s.count = count_at(r->at.batch, s.t);
-        all_places(r, s, scores_of, 1);
+        all_places(r, s, fn, 1);
     }
+}
+
+static void gru_scores_forward(run *r, const node *n)
+{
+    show_places(r, n, scores_of);
 }
 
 static cost gru_scores_cost(const run *r, const node *n)
@@ -437,6 +442,61 @@ static void gru_show_maps(run *r, const node *of)
     attention_maps(r, of, &additive_scores_op, rows(of->out), T, true, NULL);
 }
 
+/* ---- opened, only for a trace ---------------------------------------------------------------- */
+
+static void gates_of(const run *r, const node *n, const place *p)
+{
+    (void)r;
+    memcpy(row(n->out, p->row), gru_columns(n, KEPT, p->at, AT_GATES),
+           (size_t)cols(n->out) * sizeof(real));
+}
+
+static void context_of(const run *r, const node *n, const place *p)
+{
+    (void)r;
+    memcpy(row(n->out, p->row), gru_columns(n, KEPT, p->at, AT_SEEN),
+           (size_t)cols(n->out) * sizeof(real));
+}
+
+static void gru_gates_forward(run *r, const node *n)
+{
+    show_places(r, n, gates_of);
+}
+
+static void gru_context_forward(run *r, const node *n)
+{
+    show_places(r, n, context_of);
+}
+
+static cost gru_show_cost(const run *r, const node *n)
+{
+    (void)r;
+    return cost_streaming(n, 0);
+}
+
+extern const op gru_gates_op, gru_context_op;
+const op gru_gates_op = { "gru_gates", "r, z = sigmoid(..),  n = tanh(..)", gru_gates_forward, NULL,
+                          gru_show_cost };
+const op gru_context_op = { "gru_context", "c = sum_j p_j memory_j", gru_context_forward, NULL,
+                            gru_show_cost };
+
+static void gru_show_inside(run *r, const node *of)
+{
+    const aside was = aside_begin(r);
+    node gates = *of, context = *of;
+    gates.op = &gru_gates_op;
+    gates.local = "gru.gates";
+    gates.out = tensor_new(r, rows(of->out), 3 * width_of(of));
+    apply(r, &gates);
+    if (gru_keys(of) > 0) {
+        context.op = &gru_context_op;
+        context.local = "gru.context";
+        context.out = tensor_new(r, rows(of->out), width_of(of));
+        apply(r, &context);
+    }
+    aside_end(r, was);
+}
+
 /* ---- the ops --------------------------------------------------------------------------------- */
 
 static tensor *apply_gru(run *r, node *n, const weight *state, int64_t A)
@@ -450,7 +510,10 @@ static tensor *apply_gru(run *r, node *n, const weight *state, int64_t A)
     if (r->tape)
         n->save[GRADS] = tensor_new(r, N, grads_width(D, A));
     product_plan(r, N, state->w);
-    return apply(r, n);
+    tensor *y = apply(r, n);
+    if (r->show.open)
+        gru_show_inside(r, n);
+    return y;
 }
 
 tensor *gru(run *r, tensor *x, const weight *state)
@@ -472,7 +535,7 @@ tensor *gru_attend(run *r, tensor *x, tensor *memory, tensor *keys, const weight
     product_plan(r, rows(x), a->query.w);
     product_plan(r, rows(x), a->context.w);
     tensor *y = apply_gru(r, &n, state, A);
-    if (r->trace_maps)
+    if (r->show.maps)
         gru_show_maps(r, &n);
     return y;
 }

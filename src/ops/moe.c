@@ -391,6 +391,83 @@ extern const op moe_op;
 const op moe_op = { "moe", "y = sum_j w_j expert_j(x),  w, j = route(x)", moe_forward, moe_backward,
                     moe_cost };
 
+/* ---- opened, only for a trace ---------------------------------------------------------------- */
+
+static void show_scores(run *r, const node *n)
+{
+    (void)r;
+    const pairs *p = n->arg;
+    for (int64_t i = 0; i < rows(n->out); i++)
+        memcpy(row(n->out, i), row(p->score, i), (size_t)cols(n->out) * sizeof(real));
+}
+
+static void show_shares(run *r, const node *n)
+{
+    (void)r;
+    const pairs *p = n->arg;
+    for (int64_t i = 0; i < rows(n->out); i++)
+        memcpy(row(n->out, i), row(p->share, i), (size_t)cols(n->out) * sizeof(real));
+}
+
+static void show_chosen(run *r, const node *n)
+{
+    (void)r;
+    const pairs *p = n->arg;
+    const int64_t k = cols(n->out);
+    for (int64_t s = 0; s < rows(n->out) * k; s++)
+        row(n->out, s / k)[s % k] = (real)p->chosen[s];
+}
+
+/* Row i k + j is about the j-th expert of row i. */
+static void show_pairs(run *r, const node *n)
+{
+    (void)r;
+    const pairs *p = n->arg;
+    for (int64_t s = 0; s < rows(n->out); s++)
+        memcpy(row(n->out, s), row(n->in[0], p->place[s]), (size_t)cols(n->out) * sizeof(real));
+}
+
+static cost show_cost(const run *r, const node *n)
+{
+    (void)r;
+    return cost_streaming(n, 0);
+}
+
+extern const op route_scores_op, route_chosen_op, route_shares_op, expert_gate_op, expert_up_op,
+    expert_act_op, expert_out_op;
+const op route_scores_op = { "route_scores", "s = softmax(Wr x + br), or sigmoid", show_scores,
+                             NULL, show_cost };
+const op route_chosen_op = { "route_chosen", "e_1 .. e_k where s + bias is largest", show_chosen,
+                             NULL, show_cost };
+const op route_shares_op = { "route_shares", "w_j = c s_e_j, or c s_e_j / sum_l s_e_l", show_shares,
+                             NULL, show_cost };
+const op expert_gate_op = { "expert_gate", "g = G_e x", show_pairs, NULL, show_cost };
+const op expert_up_op = { "expert_up", "u = U_e x", show_pairs, NULL, show_cost };
+const op expert_act_op = { "expert_act", "a = act(g) * u", show_pairs, NULL, show_cost };
+const op expert_out_op = { "expert_out", "y = D_e a", show_pairs, NULL, show_cost };
+
+static void show_part(run *r, const pairs *p, const op *by, const char *name, tensor *in,
+                      int64_t n_row, int64_t n_col)
+{
+    node n = { .op = by, .local = name, .in = { in }, .arg = p };
+    n.out = tensor_new(r, n_row, n_col);
+    apply(r, &n);
+}
+
+static void moe_show(run *r, const pairs *p)
+{
+    const int64_t N = rows(p->score), k = p->how->n_used, F = cols(p->gate);
+    const aside was = aside_begin(r);
+    show_part(r, p, &route_scores_op, "moe.scores", p->score, N, p->how->n_expert);
+    show_part(r, p, &route_chosen_op, "moe.chosen", p->share, N, k);
+    show_part(r, p, &route_shares_op, "moe.shares", p->share, N, k);
+    show_part(r, p, &expert_gate_op, "moe.gate", p->gate, N * k, F);
+    show_part(r, p, &expert_up_op, "moe.up", p->up, N * k, F);
+    show_part(r, p, &expert_act_op, "moe.act", p->a, N * k, F);
+    show_part(r, p, &expert_out_op, "moe.out", p->y, N * k, cols(p->y));
+    aside_end(r, was);
+}
+
 /* ---- the op ---------------------------------------------------------------------------------- */
 
 static int32_t *indices(run *r, int64_t n)
@@ -411,7 +488,7 @@ static pairs *pairs_new(run *r, int64_t N, int64_t D, const experts *w, const ro
     p->x = tensor_new(r, n, D);
     p->gate = tensor_new(r, n, F);
     p->up = tensor_new(r, n, F);
-    p->a = r->tape ? tensor_new(r, n, F) : p->gate;
+    p->a = r->tape || r->show.open ? tensor_new(r, n, F) : p->gate;
     p->y = r->tape ? tensor_new(r, n, D) : p->x;
     return p;
 }
@@ -430,5 +507,8 @@ tensor *moe(run *r, tensor *x, const experts *w, const routing *how, int layer)
     product_plan(r, rows(x), w->router);
     for (int64_t i = 0; i < 3 * how->n_expert; i++)
         product_plan(r, rows(x), w->part[i]);
-    return apply(r, &n);
+    tensor *y = apply(r, &n);
+    if (r->show.open)
+        moe_show(r, p);
+    return y;
 }

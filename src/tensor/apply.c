@@ -15,6 +15,17 @@ static size_t name_append(char *name, size_t at, const char *text, size_t length
     return at + n;
 }
 
+/* Puts text before a name that does not begin with it. */
+static void name_prepend(char *name, const char *text)
+{
+    char old[NAME_BYTES];
+    const size_t length = strlen(text);
+    if (strncmp(name, text, length) == 0)
+        return;
+    memcpy(old, name, sizeof old);
+    name_append(name, name_append(name, 0, text, length), old, strlen(old));
+}
+
 /* A weight names the output it makes, with the part of the model if the parts do not share it.
  * Without a weight, the op gives a name inside the scope; without both, the output extends its
  * input's name. It does not use printf, because that would take half of an op's overhead. */
@@ -53,6 +64,8 @@ static void hunt_nan(run *r, const tensor *t)
 tensor *apply(run *r, node *n)
 {
     name_output(r, n);
+    if (r->at.lens_name[0])
+        name_prepend(n->out->name, r->at.lens_name);
     if (r->counting)
         tape_count(n);
     if (r->tape)
@@ -70,13 +83,31 @@ tensor *apply(run *r, node *n)
     mem_guard_end();
     side_end(before);
     profile_end(r, n, false, began);
+    if (r->hook && !r->at.aside && rows(n->out) > 0)
+        r->hook(r->hook_ud, n->out, n->op);
     if (r->hunt_nan)
         hunt_nan(r, n->out);
-    if (r->trace)
+    if (r->trace && rows(n->out) > 0)
         r->trace(r->trace_ud, n->out, n->op);
     if (r->observe)
         r->observe(r->observe_ud, n);
     return n->out;
+}
+
+aside aside_begin(run *r)
+{
+    const aside was = { r->tape, r->counting, r->at.aside };
+    r->tape = NULL;
+    r->counting = false;
+    r->at.aside = true;
+    return was;
+}
+
+void aside_end(run *r, aside was)
+{
+    r->tape = was.tape;
+    r->counting = was.counting;
+    r->at.aside = was.before;
 }
 
 tensor *run_block(run *r, block_fn *fn, const void *model, int layer, tensor *x)
@@ -98,5 +129,7 @@ tensor *run_block(run *r, block_fn *fn, const void *model, int layer, tensor *x)
     arena_reset(&r->meta, meta);
     arena_reset(&r->data, data);
     r->at.scope[0] = '\0';
+    if (r->at.lens)
+        r->at.lens(r, r->at.lens_model, layer, x);
     return x;
 }

@@ -8,6 +8,7 @@
  *                                                 tally, if any, has the op's cost
  *                           +- forward            under the no-allocation guard, timed
  *                           +- record             if there is a tape
+ *                           +- hook               if there is one: it may write the output
  *                           +- hunt for NaN       if asked
  *                           +- trace, observe     if there is a callback
  *
@@ -93,6 +94,20 @@ typedef struct tape tape;
 
 typedef void trace_fn(void *ud, const tensor *t, const op *by);
 
+/* Sees an output before any other op does, and may write its values. */
+typedef void hook_fn(void *ud, tensor *t, const op *by);
+
+/* What a trace shows besides the outputs of all ops. Each part needs memory of its own. */
+typedef struct trace_parts {
+    bool maps;       /* scores and probabilities of attention */
+    bool open;       /* what fused ops compute on the way */
+    bool lens;       /* after every block, the model's output as if it were the last one */
+    bool all_logits; /* the logits of every row, in one piece */
+} trace_parts;
+
+/* Shows the model's output for the stream after a block. */
+typedef void lens_fn(run *r, const void *model, int layer, const tensor *x);
+
 /* Sees an op that has run, with its inputs. */
 typedef void observe_fn(void *ud, const node *n);
 
@@ -109,6 +124,10 @@ typedef struct run_place {
     int64_t block;              /* blocks begun so far: tensors carry it as `born` */
     int64_t n_drop;             /* dropouts so far in this block: part of their key */
     char first_nan[NAME_BYTES]; /* with hunt_nan: the first non-finite tensor */
+    lens_fn *lens;              /* called after every block, or NULL */
+    const void *lens_model;
+    char lens_name[16]; /* inside it, what names begin with: "lens.3."; elsewhere "" */
+    bool aside;         /* outputs are only shown; see aside_begin */
 } run_place;
 
 /* A left side of a product that is packed in scratch memory; id 0: none. */
@@ -143,14 +162,16 @@ struct run {
     int64_t *load;   /* rows per expert, [layer, expert], which training forwards add to; or NULL */
     logits_fn *read; /* receives the logits in parts; NULL: they are computed all at once */
     void *read_ud;
-    trace_fn *trace;
+    trace_fn *trace; /* sees the output of every op that has rows, or NULL */
     void *trace_ud;
+    hook_fn *hook; /* sees them before, unless they are only shown; or NULL */
+    void *hook_ud;
     observe_fn *observe; /* called after every op, or NULL */
     void *observe_ud;
     void (*tally)(void *ud, const run *r, const node *n); /* in a dry run: called for every op, or
                                                            * NULL */
     void *tally_ud;
-    bool trace_maps;  /* attention also traces scores and probabilities */
+    trace_parts show; /* for a trace */
     bool hunt_nan;    /* remember the first non-finite tensor */
     profile *profile; /* per-op cost and time, or NULL */
 
@@ -191,6 +212,16 @@ void scratch_need(run *r, size_t bytes);
 
 /* Executes n and returns n->out. */
 tensor *apply(run *r, node *n);
+
+/* Between these two, outputs are only shown: no later op of the model reads them, so they are not
+ * recorded, and hooks do not see them. */
+typedef struct aside {
+    tape *tape;
+    bool counting, before;
+} aside;
+
+aside aside_begin(run *r);
+void aside_end(run *r, aside was);
 
 /* Called around an op: the start time, and the entry after it. Without a profile both do
  * nothing. */

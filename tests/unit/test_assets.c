@@ -230,7 +230,7 @@ static void sort_activations(void **state)
     r.kern = &kernels_scalar;
     r.trace = watch_sort;
     r.trace_ud = &w;
-    r.trace_maps = true;
+    r.show.maps = true;
     run_begin(&r, &b);
     tensor *logits = model_forward(&r, &m);
     softmax(&r, logits);

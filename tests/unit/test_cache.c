@@ -91,7 +91,8 @@ static void remember(remembered *m, const llama_shape *shape, const dtype *kv)
     story(ids, ROWS, 32);
     open_llama(&m->f, *shape);
     m->e = make_engine(&m->f, (engine_options){ .n_thread = 2, .kv = kv });
-    assert_int_equal(engine_trace(m->e, keep_output, m, false, &err), WEFT_OK);
+    assert_int_equal(engine_trace(m->e, &(trace_spec){ .trace = keep_output, .trace_ud = m }, &err),
+                     WEFT_OK);
     m->s = make_session(m->e);
     must_feed(m->s, ids, ROWS);
 }

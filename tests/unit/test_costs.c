@@ -179,7 +179,7 @@ static void cache_sizes(void **state)
             s.n_head_kv = kv;
             open_llama(&f, s);
             assert_int_equal(engine_resolve(&f.model, &o, &err), WEFT_OK);
-            assert_int_equal(engine_predict(&f.model, &o, false, &plan, &err), WEFT_OK);
+            assert_int_equal(engine_predict(&f.model, &o, NULL, &plan, &err), WEFT_OK);
             assert_int_equal(plan.position, L * 2 * kv * (int64_t)types[i].bytes);
             assert_int_equal(plan.kv, plan.position * PAGE_ROWS * (size_t)plan.n_page);
             close_llama(&f);

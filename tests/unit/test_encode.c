@@ -342,7 +342,9 @@ static void decoders_give_their_states(void **state)
                                &err);
         assert_non_null(e);
         session *s = session_new(e, &err);
-        assert_int_equal(engine_trace(e, keep_states, want, false, &err), WEFT_OK);
+        assert_int_equal(
+            engine_trace(e, &(trace_spec){ .trace = keep_states, .trace_ud = want }, &err),
+            WEFT_OK);
         assert_int_equal(engine_eval(e, &(work){ .session = s, .ids = ids, .n = N }, 1, &err),
                          WEFT_OK);
         session_free(s);
@@ -410,7 +412,7 @@ static void memory_is_predicted(void **state)
     open_golden(&o, "bert-fill");
     encode_engine_options opt = { .n_thread = 2, .n_batch = 64 };
     assert_int_equal(encode_engine_resolve(&o.model, &opt, &err), WEFT_OK);
-    assert_int_equal(encode_engine_predict(&o.model, &opt, false, &plan, &err), WEFT_OK);
+    assert_int_equal(encode_engine_predict(&o.model, &opt, NULL, &plan, &err), WEFT_OK);
     const size_t before = o.host.mem.used;
     o.host.mem.peak = before;
     encode_engine *e = make(&o, opt);

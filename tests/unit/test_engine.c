@@ -183,14 +183,15 @@ static void check_plan(fixture_model *f, engine_options o, bool maps)
     int32_t ids[320];
     story(ids, 320, 5);
     assert_int_equal(engine_resolve(&f->model, &o, &err), WEFT_OK);
-    assert_int_equal(engine_predict(&f->model, &o, maps, &plan, &err), WEFT_OK);
+    assert_int_equal(engine_predict(&f->model, &o, &(trace_parts){ .maps = maps }, &plan, &err),
+                     WEFT_OK);
     const size_t before = f->host.mem.used;
     const mem_hooks hooks = f->host.mem.hooks;
     f->host.mem.hooks = (mem_hooks){ .alloc = witnessed_alloc,
                                      .release = witnessed_release,
                                      .ud = &seen };
     engine *e = make_engine(f, o);
-    assert_int_equal(engine_trace(e, NULL, NULL, maps, &err), WEFT_OK);
+    assert_int_equal(engine_trace(e, &(trace_spec){ .show.maps = maps }, &err), WEFT_OK);
     session *s[4];
     work w[4];
     for (int i = 0; i < o.n_session; i++) {
@@ -405,7 +406,8 @@ static void nan_undoes_who_had_it(void **state)
     assert_int_equal(e->pages.n_free, n_free);
 
     *p.weight = kept;
-    assert_int_equal(engine_trace(e, spoil_in_forward, &p, false, &err), WEFT_OK);
+    assert_int_equal(
+        engine_trace(e, &(trace_spec){ .trace = spoil_in_forward, .trace_ud = &p }, &err), WEFT_OK);
     work w[] = { { .session = quick, .ids = ids, .n = 1 }, { .session = s, .ids = ids, .n = 80 } };
     assert_int_equal(engine_eval(e, w, 2, &err), WEFT_ENUMERIC);
     assert_int_equal(p.forwards, 3); /* the third forward finds the first corrupt tensor */

@@ -88,7 +88,7 @@ static void forward_all(const model *m, const golden *g, const kernels *kern, ru
     run dry;
     assert_int_equal(run_init_dry(&dry, &m->host->mem, (int)(m->n_layer + m->n_layer_src), &err),
                      WEFT_OK);
-    dry.trace_maps = true;
+    dry.show.maps = true;
     dry.n_ctx = b.n_row; /* transformers chooses by the length */
     run_begin(&dry, &b);
     model_forward(&dry, m);
@@ -96,7 +96,7 @@ static void forward_all(const model *m, const golden *g, const kernels *kern, ru
     assert_int_equal(
         run_init(r, &m->host->mem, dry.meta.peak, dry.data.peak, dry.scratch_peak, &err), WEFT_OK);
     r->kern = kern;
-    r->trace_maps = true;
+    r->show.maps = true;
     r->n_ctx = b.n_row;
     r->trace = golden_compare;
     r->trace_ud = watch;

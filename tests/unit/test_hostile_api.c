@@ -148,6 +148,12 @@ static weft_encoder_options valid_weft_encoder_options(const objects *f)
     return (weft_encoder_options){ .struct_size = sizeof(weft_encoder_options), .threads = 1 };
 }
 
+static weft_trace_options valid_weft_trace_options(const objects *f)
+{
+    (void)f;
+    return (weft_trace_options){ .struct_size = sizeof(weft_trace_options), .open = true };
+}
+
 static weft_input valid_weft_input(const objects *f)
 {
     return (weft_input){ .ids = f->images ? NULL : f->ids,

@@ -105,7 +105,8 @@ static void by_definition(void **state)
     open_small(&f);
     collect(&i, &f, 1);
     engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_ctx = 32 });
-    assert_int_equal(engine_trace(e, add_row_squares, &s, false, &err), WEFT_OK);
+    assert_int_equal(
+        engine_trace(e, &(trace_spec){ .trace = add_row_squares, .trace_ud = &s }, &err), WEFT_OK);
     story(ids, N, 3);
     for (int at = 0; at < N - 1; at += 32) { /* the last token is only predicted */
         session *of_window = make_session(e);

@@ -30,7 +30,7 @@ static void prompt_bytes(int n, size_t *planned, size_t *taken)
     open_long(&f);
     engine_options o = { .n_thread = 1, .n_batch = n, .n_ctx = n };
     assert_int_equal(engine_resolve(&f.model, &o, &err), WEFT_OK);
-    assert_int_equal(engine_predict(&f.model, &o, false, &plan, &err), WEFT_OK);
+    assert_int_equal(engine_predict(&f.model, &o, NULL, &plan, &err), WEFT_OK);
     int32_t *ids = malloc((size_t)n * sizeof *ids);
     story(ids, n, 5);
     engine *e = make_engine(&f, o);

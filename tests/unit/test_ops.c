@@ -1244,7 +1244,7 @@ static void attention_buckets(void **state)
         const attn a = { two ? ATTN_FULL : ATTN_CAUSAL, 1, 1,   2, 2, 1, 0,
                          { table, two, 128 },           0, NULL };
         expected = two ? two_sided : one_sided;
-        b.run.trace_maps = true;
+        b.run.show.maps = true;
         b.run.trace = check_buckets;
         b.run.trace_ud = &checked;
         attention(&b.run, zero, zero, zero, &a, 0);

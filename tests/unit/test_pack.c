@@ -120,7 +120,7 @@ static void a_small_cap_leaves_them(void **state)
         f.host.log = (log_sink){ listen, NULL };
         told[0] = '\0';
         assert_int_equal(engine_resolve(&f.model, &o, &err), WEFT_OK);
-        assert_int_equal(engine_predict(&f.model, &o, false, &plan, &err), WEFT_OK);
+        assert_int_equal(engine_predict(&f.model, &o, NULL, &plan, &err), WEFT_OK);
         const size_t before = f.host.mem.used;
         f.host.mem.cap = before + plan.total - (less ? plan.panels / 2 : 0);
         answer(&f, 1, less ? got : want);
@@ -151,7 +151,7 @@ static void sessions_come_first(void **state)
     engine_options o = { .n_thread = 1, .n_session = SESSIONS, .n_batch = 1 };
     open_typed(&f, &dtype_q8_0);
     assert_int_equal(engine_resolve(&f.model, &o, &err), WEFT_OK);
-    assert_int_equal(engine_predict(&f.model, &o, false, &plan, &err), WEFT_OK);
+    assert_int_equal(engine_predict(&f.model, &o, NULL, &plan, &err), WEFT_OK);
     assert_true(SESSIONS * plan.session > 128 << 10);
     f.host.mem.cap = f.host.mem.used + plan.total - (plan.panels ? 64 << 10 : 0);
     engine *e = make_engine(&f, o);

@@ -236,7 +236,10 @@ static double score_variance(int64_t n_head, double wider)
     }
     engine *e = make_engine(&f, (engine_options){ .n_thread = 1 });
     session *one = make_session(e);
-    assert_int_equal(engine_trace(e, add_scores, &m, true, &err), WEFT_OK);
+    assert_int_equal(
+        engine_trace(e, &(trace_spec){ .trace = add_scores, .trace_ud = &m, .show.maps = true },
+                     &err),
+        WEFT_OK);
     must_feed(one, ids, 64);
     session_free(one);
     engine_free(e);

@@ -398,7 +398,9 @@ static void cancelled_in_a_forward(void **state)
     session *s = make_session(e), *t = make_session(e);
     must_feed(s, a, 50);
     canceller c = { s, 0, 3 };
-    assert_int_equal(engine_trace(e, cancel_in_forward, &c, false, &err), WEFT_OK);
+    assert_int_equal(
+        engine_trace(e, &(trace_spec){ .trace = cancel_in_forward, .trace_ud = &c }, &err),
+        WEFT_OK);
     work w[] = { { .session = s, .ids = a + 50, .n = 200 }, { .session = t, .ids = a, .n = 200 } };
     assert_int_equal(engine_eval(e, w, 2, &err), WEFT_ESTOPPED);
     assert_int_equal(c.forwards, 3 + 5); /* 48 of t's 200 rows were in the first three */

@@ -50,13 +50,13 @@ static void forward(const model *m, golden *g, const kernels *kern)
     assert_true(f->shape[0] == m->n_ctx && f->shape[1] == m->d_feature);
     image_set_init(&p, m, 1, (const real *)f->data);
     assert_int_equal(run_init_dry(&dry, &m->host->mem, 1, &err), WEFT_OK);
-    dry.trace_maps = true;
+    dry.show.maps = true;
     run_begin(&dry, &p.batch);
     model_forward(&dry, m);
     assert_int_equal(
         run_init(&r, &m->host->mem, dry.meta.peak, dry.data.peak, dry.scratch_peak, &err), WEFT_OK);
     r.kern = kern;
-    r.trace_maps = true;
+    r.show.maps = true;
     r.trace = golden_compare;
     r.trace_ud = g;
     run_begin(&r, &p.batch);
