@@ -34,21 +34,6 @@ void generation_end(generation *g)
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
-static bool is_listed(const int32_t *list, int n, int32_t id)
-{
-    for (int i = 0; i < n; i++)
-        if (list[i] == id)
-            return true;
-    return false;
-}
-
-bool generation_ends(const generation *g, int32_t id)
-{
-    const weft_generate_options *o = g->opt;
-    return (!o->ignore_end && is_listed(o->ends, o->n_end, id)) ||
-           is_listed(o->stop_ids, o->n_stop_id, id);
-}
-
 /* Exchanges the logits of listed tokens with `kept`: twice restores them, in reverse order, since
  * a token may be listed twice. */
 static void exchange(float *logits, int64_t V, const int32_t *list, int n, float *kept, bool back)

@@ -58,8 +58,21 @@ weft_status generation_draw(generation *g, session *s, int32_t *id);
  * False: there is none. */
 bool generation_skip_draw(generation *g, int32_t *id);
 
+static inline bool is_listed(const int32_t *list, int n, int32_t id)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] == id)
+            return true;
+    return false;
+}
+
 /* Does this token end the text? */
-bool generation_ends(const generation *g, int32_t id);
+static inline bool generation_ends(const generation *g, int32_t id)
+{
+    const weft_generate_options *o = g->opt;
+    return (!o->ignore_end && is_listed(o->ends, o->n_end, id)) ||
+           is_listed(o->stop_ids, o->n_stop_id, id);
+}
 
 /* Counts a token and passes it to the caller, unless it ends the text. */
 weft_status generation_put(generation *g, int32_t id);
