@@ -117,6 +117,11 @@ prepare()
             gzip -k $i-*-ubyte
         done
         ;;
+    TRACE)
+        cp -r ../kit/translator marian
+        cp -r ../kit/vit vit
+        cp ../kit/pictures/cat/1.png picture.png
+        ;;
     TRAINING)
         cp "$golden/chat/chat.gguf" "$golden/chat/template.jinja" .
         ln -s "$root/tests" .
