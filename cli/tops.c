@@ -24,12 +24,13 @@ void tops_free(tops *t)
 /* log sum exp, from the largest down so that nothing overflows */
 static double log_sum(const float *logits, int64_t n)
 {
-    double max = -INFINITY, sum = 0;
+    float max = -INFINITY;
+    double sum = 0;
     for (int64_t i = 0; i < n; i++)
-        max = fmax(max, (double)logits[i]);
+        max = logits[i] > max ? logits[i] : max;
     for (int64_t i = 0; i < n; i++)
-        sum += exp((double)logits[i] - max);
-    return max + log(sum);
+        sum += exp((double)logits[i] - (double)max);
+    return (double)max + log(sum);
 }
 
 /* Inserts each id into the list of the best so far. */
