@@ -45,7 +45,7 @@ static bool render(const chat *c, const char *messages, bool prompt, chat_text *
 
 static size_t find(const char *text, size_t n, size_t from, const char *what)
 {
-    const char *at = memmem(text + from, n - from, what, strlen(what));
+    const char *at = from <= n ? memmem(text + from, n - from, what, strlen(what)) : NULL;
     return at ? (size_t)(at - text) : SIZE_MAX;
 }
 
@@ -88,7 +88,7 @@ static bool keep(cut *c, size_t from, size_t to, call_literal *l)
 {
     char text[LONGEST_LITERAL];
     size_t n = 0;
-    if (to - from > sizeof text)
+    if (from > to || to - from > sizeof text)
         return false;
     for (size_t i = from; i < to;) {
         const bool id = to - i >= strlen(ID1) && (memcmp(c->text + i, ID1, strlen(ID1)) == 0 ||

@@ -74,10 +74,10 @@ static bool give_up(call_reader *r)
     return true;
 }
 
-/* A name or a key, for which there is room; false if it cannot be one. */
-static bool take(const call_reader *r, size_t from, size_t n, char *to)
+/* A name or a key, without its end; false if it cannot be one, or is too long. */
+static bool take(const call_reader *r, size_t from, size_t n, char *to, size_t size)
 {
-    if (n == 0 || memchr(held(r) + from, 0, n))
+    if (n == 0 || n >= size || memchr(held(r) + from, 0, n))
         return false;
     memcpy(to, held(r) + from, n);
     to[n] = '\0';
@@ -171,7 +171,7 @@ static bool read_begin(call_reader *r)
         return give_up(r);
     if (length == CALL_MORE)
         return false;
-    if (!take(r, from, at - from, r->name))
+    if (!take(r, from, at - from, r->name, sizeof r->name))
         return give_up(r);
     tell(r, CALL_BEGINS, r->name, at - from);
     drop(r, at + length);
@@ -205,7 +205,7 @@ static bool over_json(call_reader *r, char c)
 
 static bool read_json(call_reader *r)
 {
-    if (r->depth == 0 && held(r)[0] != '{')
+    if (r->held.n > 0 && r->depth == 0 && held(r)[0] != '{')
         return give_up(r);
     for (size_t i = 0; i < r->held.n; i++)
         if (over_json(r, held(r)[i])) {
@@ -230,7 +230,7 @@ static bool read_key(call_reader *r)
         return give_up(r);
     if (length[which] == CALL_MORE)
         return false;
-    if (!take(r, 0, at[which], r->key))
+    if (!take(r, 0, at[which], r->key, sizeof r->key))
         return give_up(r);
     const bool told = r->syntax->value[0].n != r->syntax->value[1].n;
     r->bare = told ? which == 0 : r->is_string && r->is_string(r->ud, r->name, r->key);

@@ -876,6 +876,7 @@ static const struct {
     { "", "tools" },
     { "{}", "tools" },
     { "[]", "tools: found 0, expected 1 to 256" },
+    { "{\"a\":1}", "tools: found an object, expected a list of 1 to 256 tools" },
     { "[1]", "tools[0]: expected {\"type\"" },
     { "[{\"type\": \"retrieval\", \"function\": {\"name\": \"f\"}}]", "tools[0]: expected" },
     { "[{\"type\": \"function\", \"function\": {}}]", "tools[0].function.name: expected" },

@@ -53,11 +53,11 @@ static void sort_entries(entry **e, entry **spare, uint32_t n, uint32_t *count)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* Bytes that both begin with; a comes before b, so b is no shorter than these. */
+/* Bytes that both begin with. */
 static uint32_t common(const entry *a, const entry *b)
 {
     uint32_t n = 0;
-    while (n < a->n && a->bytes[n] == b->bytes[n])
+    while (n < a->n && n < b->n && a->bytes[n] == b->bytes[n])
         n++;
     return n;
 }

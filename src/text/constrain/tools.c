@@ -161,6 +161,11 @@ static bool read_list(tool_list *list, const char *text, size_t n, weft_error *e
     if (!root)
         return false;
     const size_t count = json_array_size(root);
+    if (!json_is_array(root)) {
+        weft_fail(err, WEFT_EINVAL, "tools: found an object, expected a list of 1 to %d tools",
+                  MAX_TOOL);
+        return false;
+    }
     if (count == 0 || count > MAX_TOOL) {
         weft_fail(err, WEFT_EINVAL, "tools: found %zu, expected 1 to %d", count, MAX_TOOL);
         return false;
