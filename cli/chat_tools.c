@@ -276,8 +276,10 @@ int chat_tools_run(chat *c, cli_text *to)
     c->tools.n_run++;
     to->n = 0;
     if (!cli_text_add(to, "", 0) || !cli_text_add(&line, c->tools.run, strlen(c->tools.run)) ||
-        !cli_text_add(&line, " \"$1\"", 5))
+        !cli_text_add(&line, " \"$1\"", 5)) {
+        cli_text_free(&line);
         return cli_no_memory();
+    }
     const int status = run(line.at, k, to);
     cli_text_free(&line);
     if (cli_interrupted())
