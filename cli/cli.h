@@ -61,10 +61,10 @@ typedef struct command {
     bool hidden; /* from the list of commands */
 } command;
 
-extern const command command_run, command_inspect, command_trace, command_bench, command_eval,
-    command_verify, command_convert, command_quantize, command_tokenize, command_template,
-    command_train, command_train_tokenizer, command_report, command_config, command_version,
-    command_help, command_man, command_completions, command_embed, command_rerank,
+extern const command command_run, command_inspect, command_trace, command_explain, command_bench,
+    command_eval, command_verify, command_convert, command_quantize, command_tokenize,
+    command_template, command_train, command_train_tokenizer, command_report, command_config,
+    command_version, command_help, command_man, command_completions, command_embed, command_rerank,
     command_fill_mask, command_classify, command_translate, command_models, command_chat,
     command_serve;
 extern const command *const all_commands[]; /* ends with NULL */

@@ -89,7 +89,9 @@ void trace_lines_add(trace_lines *s, const weft_trace_tensor *t)
         s->room = room;
     }
     trace_line *l = &s->at[s->n++];
-    *l = (trace_line){ .op = t->op, .formula = t->formula };
+    *l = (trace_line){ .op = t->op, .formula = t->formula, .flops = t->flops };
+    for (int i = 0; i < t->n_input && i < 8; i++)
+        snprintf(l->input[l->n_input++], sizeof l->input[0], "%s", t->inputs[i]);
     snprintf(l->name, sizeof l->name, "%s", t->name);
     set_shape(l, t, s->n_head);
     measure(l, t);
@@ -191,6 +193,11 @@ static void json_line(const trace_line *l)
     for (int d = 0; d < l->n_dim; d++)
         cli_json_int(NULL, l->shape[d]);
     cli_json_end();
+    cli_json_list("inputs");
+    for (int i = 0; i < l->n_input; i++)
+        cli_json_string(NULL, l->input[i]);
+    cli_json_end();
+    cli_json_real("flops", l->flops, 9);
     cli_json_real("mean", l->mean, 9);
     cli_json_real("min", l->min, 9);
     cli_json_real("max", l->max, 9);

@@ -10,6 +10,9 @@
 typedef struct trace_line {
     char name[96];
     const char *op, *formula; /* of the library, which outlive the forward */
+    char input[8][96];        /* tensors and weights that it was made of */
+    int n_input;
+    double flops;
     int n_dim;
     int64_t shape[3];
     double mean, min, max;

@@ -689,7 +689,11 @@ typedef struct weft_trace_tensor {
     const char *op;             /* "rope" */
     int64_t rows, cols, stride; /* in floats; rows are `stride` apart */
     const float *data;
-    const char *formula; /* of the op: "y = x W^T + b" */
+    const char *formula;       /* of the op: "y = x W^T + b" */
+    const char *const *inputs; /* [n_input] what the op reads: tensors shown before, and weights:
+                                  "blk.3.attn_q", "blk.3.attn_q_norm.weight" */
+    int n_input;
+    double flops; /* of the op */
 } weft_trace_tensor;
 
 typedef void weft_trace_fn(void *ud, const weft_trace_tensor *tensor);
@@ -1724,6 +1728,35 @@ WEFT_API weft_status weft_data_show(weft_data *data, uint64_t seed, int64_t samp
 
 /* Writes all data as one file of token ids, which weft_train reads without tokenizing. */
 WEFT_API weft_status weft_data_save(const weft_data *data, const char *path, weft_error *err);
+
+/* ---- explain: a model and a text as a page --------------------------------------------------- */
+
+/* Receives the whole page, or JSON; false: it could not be written, and err says why. */
+typedef bool weft_page_fn(void *ud, const char *bytes, size_t n, weft_error *err);
+
+typedef struct weft_explain_options {
+    size_t struct_size;
+    const char *title;               /* NULL: the architecture */
+    const char *text;                /* that the ids were made from; NULL: unknown */
+    const weft_tokenizer *tokenizer; /* names tokens; NULL: by number */
+    const char *only;                /* views, "heads,output"; NULL: all */
+    int64_t layer, head, token;      /* where the page opens, from 0; -1: the last one */
+    bool json;                       /* JSON instead of a page */
+    bool all;                        /* the numbers of all layers, even if the page becomes large;
+                                        otherwise those of `layer`, or of all if they are few */
+    int threads;                     /* 0: one per processor of this process */
+    weft_hook_fn *hook;              /* changes the forward that is shown; NULL: none */
+    void *hook_ud;
+} weft_explain_options;
+
+#define WEFT_EXPLAIN_TOKENS 1024 /* the longest text of a page */
+
+/* Evaluates the ids in one forward and makes a page of it: one self-contained HTML file with every
+ * step of the model, drawn from its numbers; or the same numbers as JSON. They are those of
+ * weft_engine_trace_with, bit by bit. For models of text that are not encoder-decoders. */
+WEFT_API weft_status weft_explain(weft_model *model, const int32_t *ids, int64_t n,
+                                  const weft_explain_options *options, weft_page_fn *fn, void *ud,
+                                  weft_error *err);
 
 /* ---- report of a training run ---------------------------------------------------------------- */
 

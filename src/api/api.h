@@ -52,6 +52,12 @@ struct weft_engine {
     holders holders;
 };
 
+struct weft_encoder {
+    struct encode_engine *inner;
+    weft_model *model; /* referenced */
+    watcher watcher;
+};
+
 struct weft_session {
     session *inner;
     weft_engine *engine; /* referenced */

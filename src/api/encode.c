@@ -3,12 +3,6 @@
 
 #include "engine/encode.h"
 
-struct weft_encoder {
-    encode_engine *inner;
-    weft_model *model; /* referenced */
-    watcher watcher;
-};
-
 static bool take_encoder_options(const weft_encoder_options *from, encode_engine_options *to,
                                  weft_error *err)
 {

@@ -7,20 +7,28 @@
 
 static weft_trace_tensor tensor_shown(const tensor *t, const op *by)
 {
-    return (weft_trace_tensor){ sizeof(weft_trace_tensor),
-                                t->name,
-                                by->name,
-                                rows(t),
-                                cols(t),
-                                t->stride,
-                                t->data,
-                                by->formula };
+    return (weft_trace_tensor){ .struct_size = sizeof(weft_trace_tensor),
+                                .name = t->name,
+                                .op = by->name,
+                                .rows = rows(t),
+                                .cols = cols(t),
+                                .stride = t->stride,
+                                .data = t->data,
+                                .formula = by->formula };
 }
 
-static void show(void *ud, const tensor *t, const op *by)
+static void show(void *ud, const run *r, const node *n)
 {
     const watcher *w = ud;
-    const weft_trace_tensor out = tensor_shown(t, by);
+    const char *inputs[MAX_INPUT];
+    weft_trace_tensor out = tensor_shown(n->out, n->op);
+    if (out.rows == 0)
+        return;
+    for (int i = 0; i < MAX_INPUT; i++)
+        if (n->in[i])
+            inputs[out.n_input++] = n->in[i]->name;
+    out.inputs = inputs;
+    out.flops = n->op->cost(r, n).flops;
     w->trace(w->trace_ud, &out);
 }
 
@@ -40,8 +48,8 @@ bool take_trace_options(weft_trace_fn *fn, void *ud, const weft_trace_options *o
                       "weft_trace_options", err))
         return false;
     *w = (watcher){ fn, ud, o.hook, o.hook_ud };
-    *to = (trace_spec){ .trace = fn ? show : NULL,
-                        .trace_ud = at,
+    *to = (trace_spec){ .observe = fn ? show : NULL,
+                        .observe_ud = at,
                         .hook = o.hook ? change : NULL,
                         .hook_ud = at,
                         .show = { .maps = fn && o.attention_maps,

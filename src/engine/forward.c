@@ -63,4 +63,6 @@ void forward_watch(run *r, const trace_spec *w)
     r->trace_ud = w->trace_ud;
     r->hook = w->hook;
     r->hook_ud = w->hook_ud;
+    r->observe = w->observe;
+    r->observe_ud = w->observe_ud;
 }

@@ -16,6 +16,8 @@ typedef struct trace_spec {
     void *trace_ud;
     hook_fn *hook;
     void *hook_ud;
+    observe_fn *observe;
+    void *observe_ud;
     trace_parts show;
 } trace_spec;
 

@@ -42,9 +42,10 @@ static void add_squares(float *sum, const tensor *x)
 
 /* The first input of a product is the activation. Experts multiply some of its rows, which are
  * counted as all; their square matrices could be either side of the activation and are left out. */
-static void watch(void *ud, const node *n)
+static void watch(void *ud, const run *r, const node *n)
 {
     importance *i = ud;
+    (void)r;
     const tensor *x = n->in[0];
     for (int64_t k = 1; x && k < n_input(n); k++) {
         const tensor *w = node_input(n, k);

@@ -46,7 +46,7 @@ static cost map_cost(const run *r, const node *n)
     return cost_streaming(n, 10);
 }
 
-extern const op attention_scores_op, attention_probs_op;
+extern const op attention_probs_op;
 const op attention_scores_op = { "scores", "s_j = scale q . k_j", map_scores_forward, NULL,
                                  map_cost };
 const op attention_probs_op = { "probs", "p = softmax(s)", map_probs_forward, NULL, map_cost };

@@ -4,6 +4,9 @@
 
 #include "tensor/run.h"
 
+/* Scores of attention(); the node's arg is its attn. */
+extern const op attention_scores_op;
+
 /* Scores of an attention node, by scores_op, and their softmax, as [n_row, n_key]: with heads, row
  * i H + h is query i, head h; column j is the key at position j. The shares of a sink [H], or NULL,
  * have no column. */

@@ -90,7 +90,7 @@ tensor *apply(run *r, node *n)
     if (r->trace && rows(n->out) > 0)
         r->trace(r->trace_ud, n->out, n->op);
     if (r->observe)
-        r->observe(r->observe_ud, n);
+        r->observe(r->observe_ud, r, n);
     return n->out;
 }
 

@@ -109,7 +109,7 @@ typedef struct trace_parts {
 typedef void lens_fn(run *r, const void *model, int layer, const tensor *x);
 
 /* Sees an op that has run, with its inputs. */
-typedef void observe_fn(void *ud, const node *n);
+typedef void observe_fn(void *ud, const run *r, const node *n);
 
 /* Receives logits of the wanted rows from `first` on, as they are computed. */
 typedef void logits_fn(void *ud, const tensor *z, int64_t first);

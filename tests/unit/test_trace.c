@@ -541,7 +541,7 @@ static void hooks_come_before_traces(void **state)
     evaluate(&f, &(trace_spec){ 0 }, plain);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         zero z = { .name = names[i] };
-        const trace_spec w = { keep, &seen, write_zeros, &z, { .open = true } };
+        const trace_spec w = { keep, &seen, write_zeros, &z, .show.open = true };
         evaluate(&f, &w, hooked);
         assert_true(z.calls > 0);
         const kept *k = find(&seen, names[i]);
@@ -572,7 +572,7 @@ static void shown_only_is_not_hooked(void **state)
         open_golden(&f, cases[i].model);
         float *logits = logits_new(&f);
         zero z = { .name = cases[i].tensor };
-        const trace_spec w = { keep, &seen, write_zeros, &z, { true, true, true, false } };
+        const trace_spec w = { keep, &seen, write_zeros, &z, .show = { true, true, true, false } };
         evaluate(&f, &w, logits);
         assert_non_null(find(&seen, cases[i].tensor));
         assert_int_equal(z.calls, 0);

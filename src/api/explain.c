@@ -1,0 +1,245 @@
+/* explain.c - the public function that makes a page of a model and a text: runs the forward that it
+ * shows, and gathers what only the engine knows. */
+#include "api/api.h"
+#include "base/clock.h"
+#include "engine/encode.h"
+#include "explain/page.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FEW_NUMBERS (1 << 20) /* of all layers together: a page keeps them all */
+
+/* What one call has taken; everything may be absent. */
+typedef struct explanation {
+    weft_model *model;
+    weft_explain_options o;
+    const int32_t *ids;
+    int64_t n;
+    record seen;
+    subject subject;
+    layer_parts *layer;
+    subject_token *token;
+    char *names; /* bytes of all tokens */
+} explanation;
+
+/* ---- the forward ----------------------------------------------------------------------------- */
+
+/* All parts that a trace can show; a caller's hook changes them. */
+static bool make_spec(explanation *x, watcher *at, trace_spec *to, weft_error *err)
+{
+    const weft_trace_options o = { .struct_size = sizeof o,
+                                   .hook = x->o.hook,
+                                   .hook_ud = x->o.hook_ud };
+    if (!take_trace_options(NULL, NULL, &o, at, at, to, err))
+        return false;
+    to->observe = record_add;
+    to->observe_ud = &x->seen;
+    to->show = (trace_parts){ .maps = true, .open = true, .lens = true };
+    return true;
+}
+
+static weft_status run_decoder(explanation *x, weft_error *err)
+{
+    const weft_engine_options o = { .struct_size = sizeof o,
+                                    .threads = x->o.threads,
+                                    .n_session = 1,
+                                    .n_ctx = x->n,
+                                    .n_batch = (int)x->n,
+                                    .kv_type = WEFT_KV_F32 };
+    trace_spec w;
+    weft_engine *e = weft_engine_new(x->model, &o, err);
+    weft_session *s = e ? weft_session_new(e, err) : NULL;
+    weft_status status = s ? WEFT_OK : err->code;
+    if (s && (!make_spec(x, &e->watcher, &w, err) || engine_trace(e->inner, &w, err) != WEFT_OK))
+        status = err->code;
+    const double began = clock_seconds();
+    if (status == WEFT_OK)
+        status = weft_session_eval(s, x->ids, x->n, err);
+    x->subject.seconds = clock_seconds() - began;
+    weft_session_free(s);
+    weft_engine_free(e);
+    return status;
+}
+
+static weft_status run_encoder(explanation *x, weft_error *err)
+{
+    const weft_encoder_options o = { .struct_size = sizeof o,
+                                     .threads = x->o.threads,
+                                     .n_ctx = x->n };
+    weft_input in = { .ids = x->ids, .n = x->n };
+    trace_spec w;
+    weft_encoder *e = weft_encoder_new(x->model, &o, err);
+    weft_status status = e ? WEFT_OK : err->code;
+    if (e &&
+        (!make_spec(x, &e->watcher, &w, err) || encode_engine_trace(e->inner, &w, err) != WEFT_OK))
+        status = err->code;
+    const size_t n = e ? (size_t)(weft_encoder_rows(e, &in) * weft_encoder_width(e)) : 0;
+    if (status == WEFT_OK)
+        in.out = mem_zalloc(&x->model->host.mem, n, sizeof *in.out, "the output", err);
+    const double began = clock_seconds();
+    if (status == WEFT_OK)
+        status = in.out ? weft_encoder_eval(e, &in, 1, err) : err->code;
+    x->subject.seconds = clock_seconds() - began;
+    mem_free(&x->model->host.mem, in.out);
+    weft_encoder_free(e);
+    return status;
+}
+
+/* ---- the subject ----------------------------------------------------------------------------- */
+
+/* The bytes of a token: its text, the spelling of a special one, or its number. */
+static size_t token_bytes(const weft_tokenizer *t, int32_t id, char *to, size_t size)
+{
+    const int64_t n = t ? weft_tokenizer_piece(t, id, to, size) : 0;
+    if (n > 0 && n <= (int64_t)size)
+        return (size_t)n;
+    size_t length = 0;
+    const char *spelled = t ? weft_tokenizer_token(t, id, &length) : NULL;
+    if (spelled && length <= size) {
+        memcpy(to, spelled, length);
+        return length;
+    }
+    return (size_t)snprintf(to, size, "%d", (int)id);
+}
+
+#define MOST_BYTES 64 /* of a token that are shown */
+
+static weft_status name_tokens(explanation *x, weft_error *err)
+{
+    mem *m = &x->model->host.mem;
+    x->token = mem_zalloc(m, (size_t)x->n, sizeof *x->token, "tokens", err);
+    x->names = mem_zalloc(m, (size_t)x->n, MOST_BYTES, "names of tokens", err);
+    if (!x->token || !x->names)
+        return err->code;
+    for (int64_t i = 0; i < x->n; i++) {
+        char *name = x->names + i * MOST_BYTES;
+        x->token[i] = (subject_token){ .id = x->ids[i], .bytes = name };
+        x->token[i].n = token_bytes(x->o.tokenizer, x->ids[i], name, MOST_BYTES);
+    }
+    return WEFT_OK;
+}
+
+static weft_status gather(explanation *x, weft_error *err)
+{
+    const model *m = &x->model->model;
+    x->layer = mem_zalloc(&x->model->host.mem, (size_t)m->n_layer, sizeof *x->layer, "layers", err);
+    if (!x->layer || name_tokens(x, err) != WEFT_OK)
+        return err->code;
+    for (int64_t l = 0; l < m->n_layer; l++)
+        x->layer[l] = parts_find(&x->seen, l);
+    x->subject.model = m;
+    x->subject.title = x->o.title ? x->o.title : m->name;
+    x->subject.text = x->o.text;
+    x->subject.n_text = x->o.text ? strlen(x->o.text) : 0;
+    x->subject.seen = &x->seen;
+    x->subject.layer = x->layer;
+    x->subject.token = x->token;
+    x->subject.n_token = x->n;
+    x->subject.at_layer = x->o.layer;
+    x->subject.at_head = x->o.head;
+    x->subject.at_token = x->o.token;
+    return WEFT_OK;
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+/* Sets a place that may be -1, the last; false if there is none. */
+static bool take_place(int64_t *at, int64_t n, const char *what, weft_error *err)
+{
+    *at = *at == -1 ? n - 1 : *at;
+    if (*at >= 0 && *at < n)
+        return true;
+    weft_fail(err, WEFT_EINVAL, "%s %lld is not in 0 to %lld", what, (long long)*at,
+              (long long)n - 1);
+    return false;
+}
+
+/* Every name of a list must be a view's. */
+static bool views_exist(const char *only, weft_error *err)
+{
+    while (only) {
+        const char *comma = strchr(only, ',');
+        const size_t n = comma ? (size_t)(comma - only) : strlen(only);
+        int i = 0;
+        while (i < n_view && (n == 0 || !view_named(only, n, &views[i])))
+            i++;
+        if (i == n_view) {
+            weft_fail(err, WEFT_EINVAL, "no view is named \"%.*s\"", (int)(n < 64 ? n : 64), only);
+            return false;
+        }
+        only = comma ? comma + 1 : NULL;
+    }
+    return true;
+}
+
+static bool check(explanation *x, weft_error *err)
+{
+    const model *m = &x->model->model;
+    if (m->n_layer_src > 0 || m->d_feature > 0)
+        weft_fail(err, WEFT_EINVAL, "%s: %s; a page shows decoders and encoders of text", m->name,
+                  m->d_feature > 0 ? "it reads images" : "an encoder and a decoder");
+    else if (!x->ids || x->n < 1 || x->n > WEFT_EXPLAIN_TOKENS)
+        weft_fail(err, WEFT_EINVAL, "%lld tokens; expected 1 to %d", (long long)x->n,
+                  WEFT_EXPLAIN_TOKENS);
+    return err->code == WEFT_OK && take_place(&x->o.layer, m->n_layer, "layer", err) &&
+           take_place(&x->o.head, m->n_head, "head", err) &&
+           take_place(&x->o.token, x->n, "token", err) && views_exist(x->o.only, err);
+}
+
+static weft_status write_out(explanation *x, weft_page_fn *fn, void *ud, weft_error *err)
+{
+    mem *m = &x->model->host.mem;
+    buffer b;
+    document d = { .b = &b, .page = !x->o.json, .seen = &x->seen };
+    d.used = mem_zalloc(m, (size_t)x->seen.n + 1, sizeof *d.used, "the page", err);
+    if (!d.used)
+        return err->code;
+    buffer_begin(&b, m, err);
+    if (x->o.json) {
+        views_write(&x->subject, x->o.only, &d);
+        buffer_text(&b, "\n");
+    } else {
+        page_write(&x->subject, x->o.only, &d);
+    }
+    if (!b.failed && !fn(ud, (const char *)b.at, b.n, err) && err->code == WEFT_OK)
+        weft_fail(err, WEFT_EIO, "the page could not be written");
+    buffer_end(&b);
+    mem_free(m, d.used);
+    return err->code;
+}
+
+weft_status weft_explain(weft_model *m, const int32_t *ids, int64_t n,
+                         const weft_explain_options *options, weft_page_fn *fn, void *ud,
+                         weft_error *err)
+{
+    weft_error local;
+    err = begin_call(err, &local);
+    if (!m || !fn)
+        return weft_fail(err, WEFT_EINVAL, m ? "nobody to give the page to" : "no model given");
+    explanation x = { .model = m, .ids = ids, .n = n };
+    if (!read_options(&x.o, sizeof x.o, options, options ? options->struct_size : 0,
+                      "weft_explain_options", err) ||
+        !check(&x, err))
+        return err->code;
+    const model *shape = &m->model;
+    const double numbers = (double)n * (double)shape->n_layer *
+                           (8.0 * (double)shape->d_model + 4.0 * (double)shape->d_ff);
+    x.seen = (record){ .mem = &m->host.mem,
+                       .err = err,
+                       .keep_all = x.o.all || numbers < FEW_NUMBERS,
+                       .keep_layer = x.o.layer };
+    weft_status status = shape->task == WEFT_TASK_GENERATE ? run_decoder(&x, err)
+                                                           : run_encoder(&x, err);
+    status = status == WEFT_OK && x.seen.failed ? err->code : status;
+    if (status == WEFT_OK)
+        status = gather(&x, err);
+    if (status == WEFT_OK)
+        status = write_out(&x, fn, ud, err);
+    mem_free(&m->host.mem, x.layer);
+    mem_free(&m->host.mem, x.token);
+    mem_free(&m->host.mem, x.names);
+    record_free(&x.seen);
+    return status;
+}

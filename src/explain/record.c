@@ -1,0 +1,159 @@
+/* record.c - fills record.h's record while a forward runs. Allocation happens between ops, outside
+ * of apply()'s guard. */
+#include "explain/record.h"
+
+#include "ops/maps.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "blk.3.ffn_up" is of layer 3, "lens.3.output" looks at it. */
+static void place(seen *t)
+{
+    const char *block = strstr(t->name, "blk.");
+    int layer;
+    t->lens = sscanf(t->name, "lens.%d.", &layer) == 1;
+    if (!t->lens && !(block && sscanf(block, "blk.%d.", &layer) == 1))
+        layer = -1;
+    t->layer = layer;
+}
+
+static void measure(seen *t, const tensor *x)
+{
+    double sum = 0;
+    int64_t n = 0;
+    t->min = INFINITY;
+    t->max = -INFINITY;
+    for (int64_t i = 0; i < rows(x); i++) {
+        double squares = 0;
+        for (int64_t k = 0; k < cols(x); k++) {
+            const double v = (double)row(x, i)[k];
+            if (!isfinite(v))
+                continue;
+            sum += v;
+            squares += v * v;
+            t->min = v < t->min ? v : t->min;
+            t->max = v > t->max ? v : t->max;
+            n++;
+        }
+        t->mean_square[i] = squares / (double)cols(x);
+    }
+    t->mean = n ? sum / (double)n : NAN;
+}
+
+static bool is_map(const seen *t)
+{
+    return strcmp(t->op->name, "probs") == 0;
+}
+
+/* The last rows that are kept: all, one, or none. Of a lens only the last row of its output is
+ * looked at. */
+static int64_t rows_kept(const record *s, const seen *t)
+{
+    if (t->lens)
+        return strstr(t->name, ".output") ? 1 : 0;
+    const bool near = t->layer < 0 || s->keep_all || t->layer == s->keep_layer;
+    return near || is_map(t) ? t->rows : 0;
+}
+
+static bool keep(record *s, seen *t, const tensor *x)
+{
+    t->n_kept = rows_kept(s, t);
+    t->mean_square = mem_zalloc(s->mem, (size_t)t->rows, sizeof *t->mean_square, "the page",
+                                s->err);
+    if (t->mean_square)
+        measure(t, x);
+    if (!t->mean_square || t->n_kept == 0)
+        return t->mean_square;
+    t->data = mem_zalloc(s->mem, (size_t)(t->n_kept * t->cols), sizeof *t->data, "the page",
+                         s->err);
+    for (int64_t i = 0; i < t->n_kept && t->data; i++)
+        for (int64_t k = 0; k < t->cols; k++)
+            t->data[i * t->cols + k] = (float)row(x, t->rows - t->n_kept + i)[k];
+    return t->data;
+}
+
+static seen *append(record *s)
+{
+    if (s->n == s->room) {
+        const int64_t room = s->room ? 2 * s->room : 64;
+        seen *more = mem_zalloc(s->mem, (size_t)room, sizeof *more, "the page", s->err);
+        if (!more)
+            return NULL;
+        if (s->n)
+            memcpy(more, s->at, (size_t)s->n * sizeof *more);
+        mem_free(s->mem, s->at);
+        s->at = more;
+        s->room = room;
+    }
+    return &s->at[s->n++];
+}
+
+/* A sum in place has the name of its output as an input: it is the sum before it. */
+static const char *input_name(const record *s, const node *n, int i)
+{
+    if (strcmp(n->in[i]->name, n->out->name) == 0)
+        for (int64_t k = s->n - 1; k-- > 0;)
+            if (s->at[k].op == n->op)
+                return s->at[k].name;
+    return n->in[i]->name;
+}
+
+void record_add(void *ud, const run *r, const node *n)
+{
+    record *s = ud;
+    if (s->failed || rows(n->out) == 0)
+        return;
+    seen *t = append(s);
+    s->failed = !t;
+    if (s->failed)
+        return;
+    memcpy(t->name, n->out->name, NAME_BYTES);
+    t->op = n->op;
+    t->rows = rows(n->out);
+    t->cols = cols(n->out);
+    t->flops = n->op->cost(r, n).flops;
+    for (int i = 0; i < MAX_INPUT; i++)
+        if (n->in[i])
+            memcpy(t->input[t->n_input++], input_name(s, n, i), NAME_BYTES);
+    if (n->op == &attention_scores_op)
+        t->attention = *(const attn *)n->arg;
+    if (is_map(t)) {
+        const seen *scores = record_find(s, t->input[0]);
+        t->attention = scores ? scores->attention : t->attention;
+    }
+    place(t);
+    s->failed = !keep(s, t, n->out);
+}
+
+void record_free(record *s)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        mem_free(s->mem, s->at[i].mean_square);
+        mem_free(s->mem, s->at[i].data);
+    }
+    mem_free(s->mem, s->at);
+    *s = (record){ 0 };
+}
+
+const seen *record_find(const record *s, const char *name)
+{
+    for (int64_t i = s->n; i-- > 0;)
+        if (strcmp(s->at[i].name, name) == 0)
+            return &s->at[i];
+    return NULL;
+}
+
+const seen *record_in(const record *s, int64_t layer, const char *rest)
+{
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "blk.%d.%s", (int)layer, rest);
+    return record_find(s, name);
+}
+
+const float *seen_row(const seen *t, int64_t i)
+{
+    const int64_t first = t ? t->rows - t->n_kept : 0;
+    return t && t->data && i >= first && i < t->rows ? t->data + (i - first) * t->cols : NULL;
+}

@@ -1,0 +1,49 @@
+/* subject.h - what a page is about: a model, a text, and one forward of it.
+ *
+ * The caller fills it, because running a model is the engine's work; views only read it. */
+#ifndef WEFT_EXPLAIN_SUBJECT_H
+#define WEFT_EXPLAIN_SUBJECT_H
+
+#include "explain/document.h"
+#include "models/arch.h"
+
+/* A token of the text: its bytes, and where they come from. */
+typedef struct subject_token {
+    int32_t id;
+    const char *bytes;
+    size_t n;
+} subject_token;
+
+/* What is looked at in one layer; NULL: the layer has none. Found by record's names and inputs. */
+typedef struct layer_parts {
+    const seen *into;                /* the stream that enters the block */
+    const seen *norm;                /* what the projections read */
+    const seen *q, *k, *v;           /* what attention reads */
+    const seen *q_before, *k_before; /* before rotary positions */
+    const seen *scores, *probs;      /* [N H, T] */
+    const seen *mixed;               /* all heads' sums of values, which W_O reads */
+    const seen *attn_out, *attn_sum; /* W_O's output, and the stream after it */
+    const seen *ffn_norm;            /* what the feed forward reads */
+    const seen *up, *gate, *act;     /* gate: before its activation; act: after the activation */
+    const seen *hidden;              /* what W_2 reads */
+    const seen *down, *ffn_sum;      /* its output, and the stream after it */
+    int64_t n_head, n_head_kv, d_key, d_value;
+} layer_parts;
+
+typedef struct subject {
+    const model *model;
+    const char *title; /* the model's name */
+    const char *text;  /* NULL: ids were given */
+    size_t n_text;
+    const record *seen;
+    const layer_parts *layer; /* [model->n_layer] */
+    const subject_token *token;
+    int64_t n_token;
+    int64_t at_layer, at_head, at_token; /* where the page opens */
+    double seconds;                      /* of the forward */
+} subject;
+
+/* Finds the parts of a layer in a record. */
+layer_parts parts_find(const record *s, int64_t layer);
+
+#endif

@@ -1,0 +1,51 @@
+/* view_model.c - the model as a whole: its ops in their order. */
+#include "explain/views.h"
+
+#include <string.h>
+
+/* Parameters of the weights that an op reads. */
+static int64_t n_parameter(const subject *s, const seen *t)
+{
+    int64_t n = 0;
+    for (int i = 0; i < t->n_input; i++)
+        for (int64_t k = 0; k < s->model->n_param; k++) {
+            const tensor *w = s->model->param[k];
+            if (strcmp(w->name, t->input[i]) != 0)
+                continue;
+            int64_t one = 1;
+            for (int dim = 0; dim < w->n_dim; dim++)
+                one *= w->shape[dim];
+            n += one;
+        }
+    return n;
+}
+
+/* Every op in the order of computation; the lens is a view of its own. */
+void view_pipeline(const subject *s, document *d)
+{
+    doc_list(d, "ops");
+    for (int64_t i = 0; i < s->seen->n; i++) {
+        const seen *t = &s->seen->at[i];
+        if (t->lens)
+            continue;
+        doc_object(d, NULL);
+        doc_text(d, "name", t->name);
+        doc_text(d, "op", t->op->name);
+        doc_text(d, "formula", t->op->formula);
+        doc_int(d, "layer", t->layer);
+        doc_int(d, "rows", t->rows);
+        doc_int(d, "cols", t->cols);
+        doc_real(d, "flops", t->flops);
+        doc_int(d, "parameters", n_parameter(s, t));
+        doc_real(d, "mean", t->mean);
+        doc_real(d, "min", t->min);
+        doc_real(d, "max", t->max);
+        doc_list(d, "inputs");
+        for (int k = 0; k < t->n_input; k++)
+            doc_text(d, NULL, t->input[k]);
+        doc_end(d);
+        doc_tensor(d, "tensor", t);
+        doc_end(d);
+    }
+    doc_end(d);
+}

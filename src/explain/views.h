@@ -1,0 +1,36 @@
+/* views.h - the views of a page, in the order of a reader: each writes what it shows of a subject
+ * as one JSON object, which page/ draws.
+ *
+ * A view that does not apply to a model says why, in one line. */
+#ifndef WEFT_EXPLAIN_VIEWS_H
+#define WEFT_EXPLAIN_VIEWS_H
+
+#include "explain/subject.h"
+
+typedef struct page_view {
+    int number;
+    const char *name;  /* for --only and links: "heads" */
+    const char *title; /* "Heads" */
+    const char *seed;  /* sections of the documents it illustrates; see docs/SEEDS.md */
+    const char *(*why_not)(const subject *s); /* NULL: it applies to every model */
+    void (*write)(const subject *s, document *d);
+} page_view;
+
+extern const page_view views[];
+extern const int n_view;
+
+/* In a list of names "heads,output"; NULL names all. */
+bool view_named(const char *names, size_t n, const page_view *v);
+
+/* Writes the whole document: facts, tokens, the views that `only` names. */
+void views_write(const subject *s, const char *only, document *d);
+
+/* ---- one function for each ------------------------------------------------------------------- */
+
+void view_pipeline(const subject *s, document *d);
+void view_hand(const subject *s, document *d);
+void view_heads(const subject *s, document *d);
+
+const char *no_attention(const subject *s);
+
+#endif
