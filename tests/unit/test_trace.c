@@ -595,7 +595,7 @@ static void traces_end(void **state)
     evaluate(&f, &(trace_spec){ 0 }, plain);
     engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_ctx = N, .n_batch = N });
     const size_t before = f.host.mem.used;
-    const trace_spec w = { keep, &seen, write_zeros, &z, { true, true, true, true } };
+    const trace_spec w = { keep, &seen, write_zeros, &z, .show = { true, true, true, true } };
     assert_int_equal(engine_trace(e, &w, &err), WEFT_OK);
     session *s = make_session(e);
     must_feed(s, text_ids, N);
