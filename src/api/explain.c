@@ -22,6 +22,7 @@ typedef struct explanation {
     layer_parts *layer;
     subject_token *token;
     char *names; /* bytes of all tokens */
+    float *logits, *cached;
 } explanation;
 
 /* ---- the forward ----------------------------------------------------------------------------- */
@@ -38,6 +39,29 @@ static bool make_spec(explanation *x, watcher *at, trace_spec *to, weft_error *e
     to->observe_ud = &x->seen;
     to->show = (trace_parts){ .maps = true, .open = true, .lens = true };
     return true;
+}
+
+/* Logits of the last token; and once more, from a forward that finds all other keys cached. A hook
+ * that expects all rows would not know what to do with one. */
+static weft_status take_logits(explanation *x, weft_engine *e, weft_session *s, weft_error *err)
+{
+    mem *m = &x->model->host.mem;
+    const size_t n = (size_t)x->model->model.n_out;
+    x->logits = mem_alloc(m, n * sizeof *x->logits, "logits", err);
+    x->cached = mem_alloc(m, n * sizeof *x->cached, "logits", err);
+    if (!x->logits || !x->cached)
+        return err->code;
+    memcpy(x->logits, weft_session_logits(s), n * sizeof *x->logits);
+    x->subject.logits = x->logits;
+    if (x->n < 2 || x->o.hook)
+        return WEFT_OK;
+    if (engine_trace(e->inner, &(trace_spec){ 0 }, err) != WEFT_OK ||
+        weft_session_rewind(s, x->n - 1, err) != WEFT_OK ||
+        weft_session_eval(s, x->ids + x->n - 1, 1, err) != WEFT_OK)
+        return err->code;
+    memcpy(x->cached, weft_session_logits(s), n * sizeof *x->cached);
+    x->subject.cached = x->cached;
+    return WEFT_OK;
 }
 
 static weft_status run_decoder(explanation *x, weft_error *err)
@@ -58,6 +82,8 @@ static weft_status run_decoder(explanation *x, weft_error *err)
     if (status == WEFT_OK)
         status = weft_session_eval(s, x->ids, x->n, err);
     x->subject.seconds = clock_seconds() - began;
+    if (status == WEFT_OK)
+        status = take_logits(x, e, s, err);
     weft_session_free(s);
     weft_engine_free(e);
     return status;
@@ -240,6 +266,8 @@ weft_status weft_explain(weft_model *m, const int32_t *ids, int64_t n,
     mem_free(&m->host.mem, x.layer);
     mem_free(&m->host.mem, x.token);
     mem_free(&m->host.mem, x.names);
+    mem_free(&m->host.mem, x.logits);
+    mem_free(&m->host.mem, x.cached);
     record_free(&x.seen);
     return status;
 }

@@ -21,6 +21,8 @@ typedef struct layer_parts {
     const seen *q, *k, *v;           /* what attention reads */
     const seen *q_before, *k_before; /* before rotary positions */
     const seen *scores, *probs;      /* [N H, T] */
+    const seen *pooled;              /* sums of values, as attention makes them; with latent
+                                        attention these are sums of latents */
     const seen *mixed;               /* all heads' sums of values, which W_O reads */
     const seen *attn_out, *attn_sum; /* W_O's output, and the stream after it */
     const seen *ffn_norm;            /* what the feed forward reads */
@@ -40,7 +42,9 @@ typedef struct subject {
     const subject_token *token;
     int64_t n_token;
     int64_t at_layer, at_head, at_token; /* where the page opens */
-    double seconds;                      /* of the forward */
+    const float *logits;                 /* [n_out] of the last row, or NULL */
+    const float *cached; /* [n_out] the same with all keys but the last from the cache, or NULL */
+    double seconds;      /* of the forward */
 } subject;
 
 /* Finds the parts of a layer in a record. */

@@ -7,6 +7,7 @@ const page_view views[] = {
     { 1, "pipeline", "Pipeline", "003 §1, 004 §1.8", NULL, view_pipeline },
     { 7, "query", "One query by hand", "003 §5, 002, 004 §1.2-1.6", no_attention, view_hand },
     { 8, "heads", "Heads", "003 §5, 004 §1.1, §1.6, §1.8", no_attention, view_heads },
+    { 26, "checks", "Checks", "all", NULL, view_checks },
 };
 const int n_view = sizeof views / sizeof *views;
 

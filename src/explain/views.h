@@ -30,6 +30,7 @@ void views_write(const subject *s, const char *only, document *d);
 void view_pipeline(const subject *s, document *d);
 void view_hand(const subject *s, document *d);
 void view_heads(const subject *s, document *d);
+void view_checks(const subject *s, document *d);
 
 const char *no_attention(const subject *s);
 
