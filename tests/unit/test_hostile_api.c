@@ -335,6 +335,12 @@ static void see_call(void *ud, weft_call_event event, const char *text, size_t n
     (void)ud, (void)event, (void)text, (void)n;
 }
 
+static bool see_stage(void *ud, const weft_sampler_stage *stage)
+{
+    (void)ud;
+    return stage->n_best <= stage->n;
+}
+
 static void see_tensor(void *ud, const weft_trace_tensor *t)
 {
     (void)ud;
