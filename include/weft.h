@@ -1046,6 +1046,35 @@ typedef struct weft_token_prob {
 
 WEFT_API int64_t weft_sampler_kept(weft_sampler *sampler, int64_t k, weft_token_prob *out);
 
+/* A token that remains after a stage. */
+typedef struct weft_candidate {
+    int32_t id;
+    double score; /* as the stage left it: divided by the temperature, once that has run */
+    double p;     /* among the tokens that remain */
+} weft_candidate;
+
+/* What a stage of a draw left; valid during the call. */
+typedef struct weft_sampler_stage {
+    size_t struct_size;
+    const char *name; /* "logits"; each active step as in weft_sampler_describe: "top_k 40"; after
+                         those that change scores, "constraint"; last "draw" */
+    int64_t n;        /* tokens that remain */
+    const weft_candidate *best; /* [n_best] of them, best first */
+    int64_t n_best;
+    double u;   /* the random number in [0, 1) that xtc or the draw compared; -1: none was needed */
+    int32_t id; /* the token drawn; -1 before "draw" */
+} weft_sampler_stage;
+
+/* Return false to stop with WEFT_ESTOPPED. */
+typedef bool weft_sampler_stage_fn(void *ud, const weft_sampler_stage *stage);
+
+/* Calls fn after each stage of the draw that weft_sampler_pick would make now, with the best k
+ * tokens. It is that draw, so the last stage is what weft_sampler_kept then reports, bit by bit, and
+ * its token is the one that weft_sampler_pick returns. What the sampler draws next does not change. */
+WEFT_API weft_status weft_sampler_stages(weft_sampler *sampler, const float *logits,
+                                         int64_t n_vocab, const int32_t *ids, int64_t n, int64_t k,
+                                         weft_sampler_stage_fn *fn, void *ud, weft_error *err);
+
 /* Call before a new text: resets mirostat. */
 WEFT_API void weft_sampler_reset(weft_sampler *sampler);
 
@@ -1391,6 +1420,21 @@ typedef enum weft_beam_stop {
     WEFT_BEAM_STOP_NEVER, /* "never": if no live beam can still beat the worst finished one */
 } weft_beam_stop;
 
+/* A token that a search kept after a step: a live beam of the next step, or the end of a text. */
+typedef struct weft_beam_node {
+    size_t struct_size;
+    int64_t step; /* 0: the first new token */
+    int parent;   /* the live beam of the step before, which it continues; 0 in step 0 */
+    int beam;     /* the live beam that it becomes, best first from 0; -1: it ends a text */
+    int32_t id;
+    double sum;   /* of the log-probabilities of its text's new tokens up to it */
+    double score; /* at the end of a text: sum / length^length_penalty; otherwise the sum */
+    bool ended;   /* the text ends with it, an end token, and not by n_new */
+} weft_beam_node;
+
+/* Return false to stop the search with WEFT_ESTOPPED. */
+typedef bool weft_beam_node_fn(void *ud, const weft_beam_node *node);
+
 typedef struct weft_beam_options {
     size_t struct_size;
     int n_beam;            /* number of beams; 0: 4 */
@@ -1402,6 +1446,8 @@ typedef struct weft_beam_options {
     int n_end;
     const int32_t *source; /* [n_source] source of an encoder-decoder, shared by all beams */
     int64_t n_source;
+    weft_beam_node_fn *fn; /* called for each node of the tree that the search keeps; or NULL */
+    void *ud;
 } weft_beam_options;
 
 typedef struct weft_beam {

@@ -104,7 +104,7 @@ MODES = {
     "weft_tokenize_options.pair_length": "AR", "weft_tokenize_options.trusted": "AA", "weft_tokenize_options.gated": "AA",
     "weft_tokenize_options.n_trusted": "AR", "weft_tokenize_options.n_gated": "AR",
     # more than there is gives all there is
-    "weft_session_match.n": "RA", "weft_session_top.k": "RA", "weft_sampler_options.top_k": "RA",
+    "weft_session_match.n": "RA", "weft_session_top.k": "RA", "weft_sampler_stages.k": "RA", "weft_sampler_options.top_k": "RA",
     "weft_sampler_options.penalty_last_n": "RA", "weft_tokenizer_train_options.n_vocab": "RA",
     "weft_tokenizer_train_options.min_frequency": "RA", "weft_convert_options.max_shard": "AA",
     "weft_engine_plan.options.n_cache": "RA", "weft_engine_estimate.options.n_cache": "RA",
@@ -166,7 +166,8 @@ VALID = {
     "weft_session_top.k": "2", "weft_session_top.out": "f->logprobs", "weft_session_logprobs.n": "1",
     "weft_sampler_break.strings": "f->strings", "weft_sampler_break.n": "1", "weft_sampler_pick.logits": "f->logits",
     "weft_sampler_pick.n_vocab": "f->n_vocab", "weft_sampler_pick.id": "&f->id", "weft_sampler_next.id": "&f->id",
-    "weft_sampler_kept.k": "2", "weft_sampler_kept.out": "f->chances", "weft_stop_new.strings": "f->strings",
+    "weft_sampler_stages.logits": "f->logits", "weft_sampler_stages.n_vocab": "f->n_vocab", "weft_sampler_stages.k": "2",
+    "weft_sampler_stages.fn": "see_stage", "weft_sampler_kept.k": "2", "weft_sampler_kept.out": "f->chances", "weft_stop_new.strings": "f->strings",
     "weft_stop_new.n": "1", "weft_stop_push.bytes": "f->text", "weft_stop_push.length": "8",
     "weft_grammar_new.kind": "WEFT_GRAMMAR_REGEX", "weft_grammar_new.text": "f->text", "weft_constraint_accept.id": "3",
     "weft_call_reader_new.tools": "f->tools", "weft_tool_grammar_new.tools": "f->tools", "weft_call_reader_push.text": "f->text",

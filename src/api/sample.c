@@ -110,6 +110,12 @@ weft_status weft_sampler_break(weft_sampler *s, const weft_tokenizer *t, const c
     return WEFT_OK;
 }
 
+static weft_status wrong_vocabulary(const weft_sampler *s, int64_t n_vocab, weft_error *err)
+{
+    return weft_fail(err, WEFT_EINVAL, "%lld logits, but the sampler's vocabulary has %lld",
+                     (long long)n_vocab, (long long)s->inner->n_vocab);
+}
+
 weft_status weft_sampler_pick(weft_sampler *s, const float *logits, int64_t n_vocab,
                               const int32_t *ids, int64_t n, int32_t *id, weft_error *err)
 {
@@ -121,9 +127,26 @@ weft_status weft_sampler_pick(weft_sampler *s, const float *logits, int64_t n_vo
                          : !logits ? "logits"
                                    : "place for the token");
     if (n_vocab != s->inner->n_vocab)
-        return weft_fail(err, WEFT_EINVAL, "%lld logits, but the sampler's vocabulary has %lld",
-                         (long long)n_vocab, (long long)s->inner->n_vocab);
+        return wrong_vocabulary(s, n_vocab, err);
     return sampler_pick(s->inner, logits, ids, n, id, err);
+}
+
+weft_status weft_sampler_stages(weft_sampler *s, const float *logits, int64_t n_vocab,
+                                const int32_t *ids, int64_t n, int64_t k, weft_sampler_stage_fn *fn,
+                                void *ud, weft_error *err)
+{
+    weft_error local;
+    err = begin_call(err, &local);
+    if (!s || !logits || !fn)
+        return weft_fail(err, WEFT_EINVAL, "no %s given",
+                         !s        ? "sampler"
+                         : !logits ? "logits"
+                                   : "callback");
+    if (n_vocab != s->inner->n_vocab)
+        return wrong_vocabulary(s, n_vocab, err);
+    if (k < 0)
+        return weft_fail(err, WEFT_EINVAL, "k is %lld, expected 0 or more", (long long)k);
+    return sampler_stages(s->inner, logits, ids, n, k, fn, ud, err);
 }
 
 weft_status weft_sampler_next(weft_sampler *s, const weft_session *after, int32_t *id,

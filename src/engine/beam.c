@@ -40,6 +40,7 @@ typedef struct search {
     uint64_t *places; /* [V] */
     work *work;       /* [n_beam] */
     int32_t *next;    /* [n_beam]: next tokens of the live texts */
+    bool stopped;     /* by the caller's fn */
 } search;
 
 /* ---- candidates ------------------------------------------------------------------------------ */
@@ -156,6 +157,24 @@ static void branch(search *s, const choice *const *child, int n)
     }
 }
 
+/* Shows a choice that was kept: as live beam `beam`, or -1 as the end of a text. */
+static void show_node(search *s, const choice *c, int beam)
+{
+    const double score = beam < 0 ? text_score(s, c->score, s->n_made + 1) : c->score;
+    const weft_beam_node kept = {
+        .struct_size = sizeof kept,
+        .step = s->n_made,
+        .parent = c->beam,
+        .beam = beam,
+        .id = c->id,
+        .sum = c->score,
+        .score = score,
+        .ended = beam < 0 && ends_text(s, c->id),
+    };
+    if (s->opt->fn && !s->stopped)
+        s->stopped = !s->opt->fn(s->opt->ud, &kept);
+}
+
 /* Splits the choices into finished texts and the next live ones. */
 static void divide(search *s)
 {
@@ -163,10 +182,13 @@ static void divide(search *s)
     int n = 0;
     for (int i = 0; i < s->n_choice; i++) {
         const choice *c = &s->choice[i];
-        if (c->ends && i < s->opt->n_beam)
+        if (c->ends && i < s->opt->n_beam) {
             finish_text(s, c);
-        else if (!c->ends && n < s->opt->n_beam)
+            show_node(s, c, -1);
+        } else if (!c->ends && n < s->opt->n_beam) {
+            show_node(s, c, n);
             child[n++] = c;
+        }
     }
     branch(s, child, n);
     for (int i = 0; i < n; i++) {
@@ -192,6 +214,8 @@ static weft_status run_search(search *s, const int32_t *ids, int64_t n, weft_err
             return status;
         choose_tokens(s);
         divide(s);
+        if (s->stopped)
+            return weft_fail(err, WEFT_ESTOPPED, "stopped after %lld tokens", (long long)s->n_made);
     } while (can_improve(s, s->score[0]));
     return WEFT_OK;
 }
