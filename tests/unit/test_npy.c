@@ -1,0 +1,196 @@
+/* test_npy.c - NumPy's files (cli/npy.c): the shape is that of the numbers, or the file is
+ * refused. */
+#include "support.h"
+
+#include "hostile.h"
+#include "npy.h"
+
+#define HEAD(type, order, shape)                                                                   \
+    "{'descr': " type ", 'fortran_order': " order ", 'shape': " shape ", }"
+
+/* A file of `count` numbers, with a dictionary in a head of that version; its length is put there
+ * as it is, unless `said` is another. */
+typedef struct npy_file {
+    int version;
+    const char *head;
+    size_t count;
+    uint64_t said; /* 0: the length of the head */
+} npy_file;
+
+static size_t begin(const npy_file *f, uint8_t *to)
+{
+    const int width = f->version == 1 ? 2 : 4;
+    const uint64_t said = f->said ? f->said : strlen(f->head);
+    memcpy(to, "\x93NUMPY", 6);
+    to[6] = (uint8_t)f->version;
+    to[7] = 0;
+    for (int i = 0; i < width; i++)
+        to[8 + i] = (uint8_t)(said >> (8 * i));
+    memcpy(to + 8 + width, f->head, strlen(f->head));
+    return 8 + (size_t)width + strlen(f->head);
+}
+
+/* The reader's answer, over a block of exactly these bytes. */
+static const char *parse(const uint8_t *bytes, size_t n, npy_array *to)
+{
+    size_t data = SIZE_MAX;
+    uint8_t *copy = malloc(n ? n : 1);
+    memcpy(copy, bytes, n);
+    const char *found = npy_parse((const char *)copy, n, to, &data);
+    free(copy);
+    if (!found)
+        assert_int_equal(data + (size_t)to->n * sizeof(float), n);
+    return found;
+}
+
+static const char *parse_file(const npy_file *f, npy_array *to)
+{
+    static uint8_t bytes[1 << 16];
+    const size_t from = begin(f, bytes);
+    memset(bytes + from, 0, f->count * sizeof(float));
+    return parse(bytes, from + f->count * sizeof(float), to);
+}
+
+static void reads(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *shape;
+        int n_dim;
+        int64_t size[NPY_DIM];
+    } cases[] = { { "()", 0, { 0 } },
+                  { "(1,)", 1, { 1 } },
+                  { "(24,)", 1, { 24 } },
+                  { "(3, 8)", 2, { 3, 8 } },
+                  { "(3,8)", 2, { 3, 8 } },
+                  { "(3 ,  8 )", 2, { 3, 8 } },
+                  { "(2, 3, 4)", 3, { 2, 3, 4 } },
+                  { "(1, 2, 3, 4)", 4, { 1, 2, 3, 4 } } };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (int version = 1; version <= 3; version++) {
+            char head[128];
+            npy_array a;
+            int64_t n = 1;
+            snprintf(head, sizeof head, HEAD("'<f4'", "False", "%s") "   \n", cases[k].shape);
+            for (int i = 0; i < cases[k].n_dim; i++)
+                n *= cases[k].size[i];
+            const char *found = parse_file(&(npy_file){ version, head, (size_t)n, 0 }, &a);
+            assert_null(found);
+            assert_int_equal(a.n_dim, cases[k].n_dim);
+            assert_int_equal(a.n, n);
+            for (int i = 0; i < a.n_dim; i++)
+                assert_int_equal(a.shape[i], cases[k].size[i]);
+        }
+}
+
+/* Cut anywhere, or with bytes after its end, a file is refused. */
+static void truncation(void **state)
+{
+    (void)state;
+    npy_array a;
+    for (int version = 1; version <= 3; version++) {
+        uint8_t bytes[256] = { 0 };
+        const npy_file f = { version, HEAD("'<f4'", "False", "(2, 3)") "\n", 6, 0 };
+        const size_t n = begin(&f, bytes) + 6 * sizeof(float);
+        assert_null(parse(bytes, n, &a));
+        for (size_t cut = 0; cut < n; cut++)
+            assert_true(parse(bytes, cut, &a) != NULL);
+        for (size_t more = 1; more <= 8; more++)
+            assert_string_equal(parse(bytes, n + more, &a),
+                                "a shape that is not that of its numbers");
+    }
+}
+
+/* Every dimension and the length of the head with numbers at which arithmetic wraps. */
+static void boundaries(void **state)
+{
+    (void)state;
+    npy_array a;
+    char head[256];
+    for (int x = 0; x < N_HOSTILE; x++)
+        for (int y = 0; y < N_HOSTILE; y++)
+            for (int place = 0; place < 3; place++) {
+                snprintf(head, sizeof head, HEAD("'<f4'", "False", "(%s%llu, %llu%s)"),
+                         place == 1 ? "2, " : "", (unsigned long long)hostile[x],
+                         (unsigned long long)hostile[y], place == 2 ? ", 2" : "");
+                const bool fits = place == 0 && hostile[x] == 1 && hostile[y] == 1;
+                const char *found = parse_file(&(npy_file){ 1, head, 1, 0 }, &a);
+                assert_int_equal(found == NULL, fits);
+            }
+    for (int version = 1; version <= 3; version++)
+        for (int x = 1; x < N_HOSTILE; x++) {
+            const npy_file f = { version, HEAD("'<f4'", "False", "(1,)"), 1, hostile[x] };
+            assert_true(parse_file(&f, &a) != NULL);
+        }
+}
+
+/* The longest head, and one that is longer by a byte. */
+static void long_heads(void **state)
+{
+    (void)state;
+    static char head[4098];
+    npy_array a;
+    memset(head, ' ', sizeof head);
+    memcpy(head, HEAD("'<f4'", "False", "(5,)"), strlen(HEAD("'<f4'", "False", "(5,)")));
+    head[4096] = '\0';
+    for (int version = 1; version <= 3; version++)
+        assert_null(parse_file(&(npy_file){ version, head, 5, 0 }, &a));
+    head[4096] = ' ';
+    head[4097] = '\0';
+    for (int version = 1; version <= 3; version++)
+        assert_string_equal(parse_file(&(npy_file){ version, head, 5, 0 }, &a), "not a NumPy file");
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    static const char type[] = "numbers of another type", order[] = "numbers in Fortran's order",
+                      shape[] = "a shape that is not that of its numbers",
+                      none[] = "not a NumPy file";
+    static const struct {
+        npy_file file;
+        const char *found;
+    } cases[] = {
+        { { 0, HEAD("'<f4'", "False", "(1,)"), 1, 0 }, none },
+        { { 4, HEAD("'<f4'", "False", "(1,)"), 1, 0 }, none },
+        { { 1, "", 1, 0 }, none },
+        { { 1, HEAD("'<f8'", "False", "(1,)"), 2, 0 }, type },
+        { { 1, HEAD("'>f4'", "False", "(1,)"), 1, 0 }, type },
+        { { 1, HEAD("'<f4", "False", "(1,)"), 1, 0 }, type },
+        { { 1, "{'fortran_order': False, 'shape': (1,), }", 1, 0 }, type },
+        { { 1, HEAD("'<f4'", "True", "(1,)"), 1, 0 }, order },
+        { { 1, "{'descr': '<f4', 'shape': (1,), }", 1, 0 }, order },
+        { { 1, "{'descr': '<f4', 'fortran_order': False, }", 1, 0 }, shape },
+        { { 1, HEAD("'<f4'", "False", "1"), 1, 0 }, shape },
+        { { 1, HEAD("'<f4'", "False", "( 1,)"), 1, 0 }, shape }, /* as numpy never writes */
+        { { 1, HEAD("'<f4'", "False", "(0,)"), 0, 0 }, shape },
+        { { 1, HEAD("'<f4'", "False", "(-1,)"), 1, 0 }, shape },
+        { { 1, HEAD("'<f4'", "False", "(+1,)"), 1, 0 }, shape },
+        { { 1, HEAD("'<f4'", "False", "(2,)"), 1, 0 }, shape },
+        { { 1, HEAD("'<f4'", "False", "(1,)"), 2, 0 }, shape },
+        { { 1, HEAD("'<f4'", "False", "(1;)"), 1, 0 }, shape },
+        { { 1, HEAD("'<f4'", "False", "(1, x)"), 1, 0 }, shape },
+        { { 1, HEAD("'<f4'", "False", "(1, 1, 1, 1, 1)"), 1, 0 }, shape },
+        { { 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1", 1, 0 }, shape },
+        { { 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,", 1, 0 }, shape },
+        { { 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (", 1, 0 }, shape },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        npy_array a;
+        const char *found = parse_file(&cases[i].file, &a);
+        assert_non_null(found);
+        assert_string_equal(found, cases[i].found);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("npy: shapes of no to four dimensions, in all versions", reads),
+        TEST("npy: truncated at any byte, or too long, it is refused", truncation),
+        TEST("npy: sizes and lengths that wrap are refused", boundaries),
+        TEST("npy: a head of 4096 bytes is the longest", long_heads),
+        TEST("npy: refuses other types, orders, shapes and versions", refused),
+    };
+    return RUN(tests);
+}
