@@ -5,6 +5,7 @@
  * and the best one that keeps the bounds is taken. */
 #include "fit.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -73,7 +74,7 @@ static void try_powers(const points *p, unsigned set, unsigned bounded, double *
         to->at[power[k]] = coefficient[k] / pow(p->scale, power[k]);
 }
 
-static bool is_solvable(const double *x, const double *y, int n, int degree)
+static bool is_solvable(const double *x, int n, int degree)
 {
     int different = 0;
     if (n > FIT_POINTS || degree < 0 || degree > FIT_DEGREE)
@@ -83,7 +84,7 @@ static bool is_solvable(const double *x, const double *y, int n, int degree)
         while (x[before] != x[i] && before < i)
             before++;
         different += before == i;
-        if (!isfinite(x[i]) || !isfinite(y[i]))
+        if (!isfinite(x[i]))
             return false;
     }
     return different > degree;
@@ -92,10 +93,10 @@ static bool is_solvable(const double *x, const double *y, int n, int degree)
 bool fit_polynomial(const double *x, const double *y, int n, int degree, unsigned bounded,
                     polynomial *to)
 {
-    points p = { x, y, n, 0 };
+    points p = { x, y, n, DBL_MIN };
     double mean = 0, all = 0, least = INFINITY;
     *to = (polynomial){ 0 };
-    if (!is_solvable(x, y, n, degree))
+    if (!is_solvable(x, n, degree))
         return false;
     const unsigned every = (2u << degree) - 1; /* power k is bit k */
     for (int i = 0; i < n; i++) {
@@ -104,13 +105,11 @@ bool fit_polynomial(const double *x, const double *y, int n, int degree, unsigne
     }
     for (int i = 0; i < n; i++)
         all += (y[i] - mean) * (y[i] - mean);
-    if (p.scale == 0)
-        p.scale = 1;
     for (unsigned set = 0; set <= every; set++)
         if (((set | bounded) & every) == every) /* without a bound none is left out */
             try_powers(&p, set, bounded, &least, to);
     to->r2 = all > 0 ? 1 - least / all : 1;
-    return isfinite(least);
+    return isfinite(least); /* not if some y is not */
 }
 
 double polynomial_sum(const polynomial *p, int64_t n)
