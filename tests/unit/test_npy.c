@@ -2,6 +2,7 @@
  * refused. */
 #include "support.h"
 
+#include "cli.h"
 #include "hostile.h"
 #include "npy.h"
 
@@ -193,6 +194,77 @@ static void refused(void **state)
     }
 }
 
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* npy_read, whose words go to `said`. */
+static int read_quietly(const char *path, npy_array *to, char *said, size_t size)
+{
+    FILE *before = stderr;
+    stderr = fmemopen(said, size, "w");
+    const int code = npy_read(path, to);
+    fclose(stderr);
+    stderr = before;
+    return code;
+}
+
+static void files(void **state)
+{
+    (void)state;
+    static const char bad[] = HEAD("'<f8'", "False", "(3,)");
+    static const float numbers[] = { 1.5f, -2, 0.25f };
+    uint8_t bytes[256];
+    char said[512] = "", expected[512];
+    npy_array a;
+    size_t from = begin(&(npy_file){ 1, HEAD("'<f4'", "False", "(3,)"), 3, 0 }, bytes);
+    memcpy(bytes + from, numbers, sizeof numbers);
+    const char *path = temp_file("good.npy", bytes, from + sizeof numbers);
+    assert_int_equal(read_quietly(path, &a, said, sizeof said), 0);
+    assert_true(a.n == 3 && a.n_dim == 1 && a.shape[0] == 3);
+    assert_memory_equal(a.at, numbers, sizeof numbers);
+    assert_string_equal(said, "");
+    cli_free(a.at);
+
+    from = begin(&(npy_file){ 1, bad, 3, 0 }, bytes);
+    path = temp_file("bad.npy", bytes, from + sizeof numbers);
+    assert_int_equal(read_quietly(path, &a, said, sizeof said), 1);
+    snprintf(expected, sizeof expected,
+             "weft: %s: numbers of another type; expected float32 numbers in C order: "
+             "numpy.save(file, numpy.ascontiguousarray(x, 'float32'))\n",
+             path);
+    assert_string_equal(said, expected);
+    assert_null(a.at);
+    assert_int_equal(read_quietly(temp_path("none.npy"), &a, said, sizeof said), 1);
+    assert_non_null(strstr(said, "none.npy"));
+}
+
+/* Less and less memory, until there is enough for neither the file nor its numbers. Runs last: the
+ * limit is for the rest of the process. */
+static void no_memory(void **state)
+{
+    (void)state;
+    static uint8_t bytes[40000];
+    char said[512];
+    npy_array a;
+    bool whole = false, only_file = false, nothing = false;
+    const size_t from = begin(&(npy_file){ 1, HEAD("'<f4'", "False", "(8000,)"), 8000, 0 }, bytes);
+    const char *path = temp_file("large.npy", bytes, from + 8000 * sizeof(float));
+    cli_ram_max = (size_t)1 << 20;
+    cli_cap_memory();
+    for (size_t taken = (size_t)1 << 19; taken < cli_ram_max - 4096; taken += 4096) {
+        void *block = cli_alloc(taken, 1, "the test");
+        assert_non_null(block);
+        const int code = read_quietly(path, &a, said, sizeof said);
+        assert_true(code == 0 || code == 1);
+        assert_int_equal(code == 0, a.at != NULL);
+        whole |= code == 0;
+        only_file |= code == 1 && strstr(said, "the numbers of a patch");
+        nothing |= code == 1 && !strstr(said, "the numbers of a patch");
+        cli_free(a.at);
+        cli_free(block);
+    }
+    assert_true(whole && only_file && nothing);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +273,8 @@ int main(void)
         TEST("npy: sizes and lengths that wrap are refused", boundaries),
         TEST("npy: a head of 4096 bytes is the longest", long_heads),
         TEST("npy: refuses other types, orders, shapes and versions", refused),
+        TEST("npy: a file is read, or refused by its name", files),
+        TEST("npy: without memory for a file or its numbers there are none", no_memory),
     };
     return RUN(tests);
 }
