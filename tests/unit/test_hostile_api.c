@@ -346,20 +346,21 @@ static bool see_page(void *ud, const char *bytes, size_t n, weft_error *err)
     (void)ud;
     (void)err;
     return bytes && n > 0;
+}
 
-    static bool see_stage(void *ud, const weft_sampler_stage *stage)
-    {
-        (void)ud;
-        return stage->n_best <= stage->n;
-    }
+static bool see_stage(void *ud, const weft_sampler_stage *stage)
+{
+    (void)ud;
+    return stage->n_best <= stage->n;
+}
 
-    static void see_tensor(void *ud, const weft_trace_tensor *t)
-    {
-        (void)ud;
-        (void)t;
-    }
+static void see_tensor(void *ud, const weft_trace_tensor *t)
+{
+    (void)ud;
+    (void)t;
+}
 
-    /* ---- hostile values -------------------------------------------------------------------------- */
+/* ---- hostile values -------------------------------------------------------------------------- */
 
 #define VALUES(type, what)                                                                         \
     typedef type what##_type;                                                                      \
@@ -371,66 +372,66 @@ static bool see_page(void *ud, const char *bytes, size_t n, weft_error *err)
 
 #define TWO(n) ((int64_t)1 << (n))
 
-    VALUES(int, none) = { { "valid", 0, false } };
-    VALUES(void *, pointer) = { { "NULL", NULL, false } };
-    VALUES(const char *, text) = {
-        { "NULL", NULL, false },
-        { "\"\"", "", true },
-        { "bytes", "none/such/\xFF\xFE\x01;:%n%s", true },
-        { "5000 letters", (const char[5001]){ [0 ... 4999] = 'a' }, true },
-    };
-    VALUES(int, int) = { { "INT_MIN", INT32_MIN, false },
-                         { "-5", -5, false },
-                         { "-1", -1, false },
-                         { "INT_MAX", INT32_MAX, true } };
-    VALUES(int, enum) = { { "INT_MIN", INT32_MIN, false },
-                          { "-1", -1, false },
-                          { "77", 77, true },
-                          { "INT_MAX", INT32_MAX, true } };
-    VALUES(int32_t, int32) = { { "INT32_MIN", INT32_MIN, false },
-                               { "-1", -1, false },
-                               { "2^30", 1 << 30, true },
-                               { "INT32_MAX", INT32_MAX, true } };
-    VALUES(int64_t, int64) = {
-        { "INT64_MIN", INT64_MIN, false },
-        { "-2^62", -TWO(62), false },
-        { "-2^32 - 1", -TWO(32) - 1, false },
-        { "-2^31", -TWO(31), false },
-        { "-5", -5, false },
-        { "-1", -1, false },
-        { "2^31 - 1", TWO(31) - 1, true },
-        { "2^31", TWO(31), true },
-        { "2^32", TWO(32), true },
-        { "2^32 + 3", TWO(32) + 3, true },
-        { "2^61", TWO(61), true },
-        { "2^62", TWO(62), true },
-        { "INT64_MAX", INT64_MAX, true },
-    };
-    VALUES(size_t, size) = {
-        { "0", 0, false },
-        { "1", 1, false },
-        { "7", 7, false },
-        { "2^31", (size_t)TWO(31), true },
-        { "2^32", (size_t)TWO(32), true },
-        { "2^62", (size_t)TWO(62), true },
-        { "SIZE_MAX", SIZE_MAX, true },
-    };
-    VALUES(uint64_t, uint64) = { { "0", 0, false },
-                                 { "1", 1, false },
-                                 { "2^63", (uint64_t)1 << 63, true },
-                                 { "UINT64_MAX", UINT64_MAX, true } };
-    VALUES(double, double) = { { "NaN", NAN, false },       { "-inf", -INFINITY, false },
-                               { "-1e300", -1e300, false }, { "-1000.5", -1000.5, false },
-                               { "1e300", 1e300, true },    { "inf", INFINITY, true } };
+VALUES(int, none) = { { "valid", 0, false } };
+VALUES(void *, pointer) = { { "NULL", NULL, false } };
+VALUES(const char *, text) = {
+    { "NULL", NULL, false },
+    { "\"\"", "", true },
+    { "bytes", "none/such/\xFF\xFE\x01;:%n%s", true },
+    { "5000 letters", (const char[5001]){ [0 ... 4999] = 'a' }, true },
+};
+VALUES(int, int) = { { "INT_MIN", INT32_MIN, false },
+                     { "-5", -5, false },
+                     { "-1", -1, false },
+                     { "INT_MAX", INT32_MAX, true } };
+VALUES(int, enum) = { { "INT_MIN", INT32_MIN, false },
+                      { "-1", -1, false },
+                      { "77", 77, true },
+                      { "INT_MAX", INT32_MAX, true } };
+VALUES(int32_t, int32) = { { "INT32_MIN", INT32_MIN, false },
+                           { "-1", -1, false },
+                           { "2^30", 1 << 30, true },
+                           { "INT32_MAX", INT32_MAX, true } };
+VALUES(int64_t, int64) = {
+    { "INT64_MIN", INT64_MIN, false },
+    { "-2^62", -TWO(62), false },
+    { "-2^32 - 1", -TWO(32) - 1, false },
+    { "-2^31", -TWO(31), false },
+    { "-5", -5, false },
+    { "-1", -1, false },
+    { "2^31 - 1", TWO(31) - 1, true },
+    { "2^31", TWO(31), true },
+    { "2^32", TWO(32), true },
+    { "2^32 + 3", TWO(32) + 3, true },
+    { "2^61", TWO(61), true },
+    { "2^62", TWO(62), true },
+    { "INT64_MAX", INT64_MAX, true },
+};
+VALUES(size_t, size) = {
+    { "0", 0, false },
+    { "1", 1, false },
+    { "7", 7, false },
+    { "2^31", (size_t)TWO(31), true },
+    { "2^32", (size_t)TWO(32), true },
+    { "2^62", (size_t)TWO(62), true },
+    { "SIZE_MAX", SIZE_MAX, true },
+};
+VALUES(uint64_t, uint64) = { { "0", 0, false },
+                             { "1", 1, false },
+                             { "2^63", (uint64_t)1 << 63, true },
+                             { "UINT64_MAX", UINT64_MAX, true } };
+VALUES(double, double) = { { "NaN", NAN, false },       { "-inf", -INFINITY, false },
+                           { "-1e300", -1e300, false }, { "-1000.5", -1000.5, false },
+                           { "1e300", 1e300, true },    { "inf", INFINITY, true } };
 
-    /* ---- calls ----------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
-    typedef enum fate {
-        SKIP,
-        ACCEPT, /* it may be */
-        REFUSE, /* it must be */
-        PASS,   /* must be accepted: the control */
-    } fate;
+typedef enum fate {
+    SKIP,
+    ACCEPT, /* it may be */
+    REFUSE, /* it must be */
+    PASS,   /* must be accepted: the control */
+} fate;
 
 /* Values that are too low or too high. */
 #define MODE_RR REFUSE, REFUSE
@@ -441,71 +442,70 @@ static bool see_page(void *ud, const char *bytes, size_t n, weft_error *err)
 #define MODE_A_ ACCEPT, SKIP
 #define MODE_VV PASS, PASS
 
-    typedef struct trial {
-        objects *f;
-        const char *fn, *what;
-        const char *value, *other; /* their names */
-        size_t i, n;
-        fate fate;
-        weft_error err, *e;
-        bool said; /* the call has an error parameter */
-    } trial;
+typedef struct trial {
+    objects *f;
+    const char *fn, *what;
+    const char *value, *other; /* their names */
+    size_t i, n;
+    fate fate;
+    weft_error err, *e;
+    bool said; /* the call has an error parameter */
+} trial;
 
-    static struct {
-        int64_t calls, rows, refused;
-    } total;
+static struct {
+    int64_t calls, rows, refused;
+} total;
 
-    static void restore(objects * f);
-    static void check_intact(objects * f, const trial *t);
+static void restore(objects *f);
+static void check_intact(objects *f, const trial *t);
 
-    static trial begin(objects * f, const char *fn, const char *what, size_t n)
-    {
-        total.rows++;
-        return (trial){ .f = f, .fn = fn, .what = what, .other = "", .n = n };
-    }
+static trial begin(objects *f, const char *fn, const char *what, size_t n)
+{
+    total.rows++;
+    return (trial){ .f = f, .fn = fn, .what = what, .other = "", .n = n };
+}
 
-    static void next(trial * t)
-    {
-        if (++t->i == t->n)
-            check_intact(t->f, t);
-    }
+static void next(trial *t)
+{
+    if (++t->i == t->n)
+        check_intact(t->f, t);
+}
 
-    /* A call that measures the machine for a fraction of a second: one acceptable value is enough. */
-    static bool is_dear(const char *fn)
-    {
-        return strcmp(fn, "weft_engine_estimate") == 0;
-    }
+/* A call that measures the machine for a fraction of a second: one acceptable value is enough. */
+static bool is_dear(const char *fn)
+{
+    return strcmp(fn, "weft_engine_estimate") == 0;
+}
 
-    /* Is this value tried? */
-    static bool choose(trial * t, const char *name, bool high, fate low_fate, fate high_fate)
-    {
-        t->value = name;
-        t->fate = high ? high_fate : low_fate;
-        t->said = t->i % 2 == 0;
-        t->e = t->said ? &t->err : NULL;
-        memset(&t->err, 0x5A, sizeof t->err);
-        t->err.message[sizeof t->err.message - 1] = 0;
-        if (t->fate == SKIP || (t->fate == ACCEPT && t->i > 0 && is_dear(t->fn)))
-            return false;
-        restore(t->f);
-        total.calls++;
-        return true;
-    }
+/* Is this value tried? */
+static bool choose(trial *t, const char *name, bool high, fate low_fate, fate high_fate)
+{
+    t->value = name;
+    t->fate = high ? high_fate : low_fate;
+    t->said = t->i % 2 == 0;
+    t->e = t->said ? &t->err : NULL;
+    memset(&t->err, 0x5A, sizeof t->err);
+    t->err.message[sizeof t->err.message - 1] = 0;
+    if (t->fate == SKIP || (t->fate == ACCEPT && t->i > 0 && is_dear(t->fn)))
+        return false;
+    restore(t->f);
+    total.calls++;
+    return true;
+}
 
-    /* Two values: refused if either alone would be, unless one is 0 and leaves nothing to check. */
-    static bool choose_two(trial * t, const char *a, bool a_high, fate a_low_fate, fate a_high_fate,
-                           const char *b, bool b_high, fate b_low_fate, fate b_high_fate)
-    {
-        const fate of_a = a_high ? a_high_fate : a_low_fate,
-                   of_b = b_high ? b_high_fate : b_low_fate;
-        const bool nothing = strcmp(a, "0") == 0 || strcmp(b, "0") == 0;
-        const fate both = of_a == SKIP || of_b == SKIP       ? SKIP
-                          : nothing                          ? ACCEPT
-                          : of_a == REFUSE || of_b == REFUSE ? REFUSE
-                                                             : ACCEPT;
-        t->other = b;
-        return choose(t, a, false, both, both);
-    }
+/* Two values: refused if either alone would be, unless one is 0 and leaves nothing to check. */
+static bool choose_two(trial *t, const char *a, bool a_high, fate a_low_fate, fate a_high_fate,
+                       const char *b, bool b_high, fate b_low_fate, fate b_high_fate)
+{
+    const fate of_a = a_high ? a_high_fate : a_low_fate, of_b = b_high ? b_high_fate : b_low_fate;
+    const bool nothing = strcmp(a, "0") == 0 || strcmp(b, "0") == 0;
+    const fate both = of_a == SKIP || of_b == SKIP       ? SKIP
+                      : nothing                          ? ACCEPT
+                      : of_a == REFUSE || of_b == REFUSE ? REFUSE
+                                                         : ACCEPT;
+    t->other = b;
+    return choose(t, a, false, both, both);
+}
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -526,34 +526,33 @@ static bool see_page(void *ud, const char *bytes, size_t n, weft_error *err)
             for (list##_type x = FIRST(list).value, *use = &x; use; use = NULL)                    \
                 for (with##_type y = SECOND(list, with).value, *use_y = &y; use_y; use_y = NULL)
 
-    static void complain(const trial *t, const char *why)
-    {
-        fail_msg("%s: %s(%s = %s%s%s%s): %s", t->f->name, t->fn, t->what, t->value,
-                 *t->other ? ", " : "", t->other, t->said ? "" : ", no place for an error", why);
-    }
+static void complain(const trial *t, const char *why)
+{
+    fail_msg("%s: %s(%s = %s%s%s%s): %s", t->f->name, t->fn, t->what, t->value,
+             *t->other ? ", " : "", t->other, t->said ? "" : ", no place for an error", why);
+}
 
-    static void judge(trial * t, bool accepted)
-    {
-        total.refused += !accepted;
-        if (accepted && t->fate == REFUSE)
-            complain(t, "accepted");
-        if (!accepted && t->fate == PASS)
-            complain(t, t->said && t->err.code > 0 && t->err.code <= WEFT_EBUSY ? t->err.message
-                                                                                : "refused");
-    }
+static void judge(trial *t, bool accepted)
+{
+    total.refused += !accepted;
+    if (accepted && t->fate == REFUSE)
+        complain(t, "accepted");
+    if (!accepted && t->fate == PASS)
+        complain(t, t->said && t->err.code > 0 && t->err.code <= WEFT_EBUSY ? t->err.message
+                                                                            : "refused");
+}
 
-    /* An error has the status as its code, and a message. */
-    static void judge_error(trial * t, weft_status status, bool has_place)
-    {
-        judge(t, status == WEFT_OK);
-        if (status < WEFT_OK || status > WEFT_EBUSY)
-            complain(t, "no status");
-        if (status != WEFT_OK && has_place && t->said &&
-            (t->err.code != status || !*t->err.message))
-            complain(t, "the error is not filled");
-        if (status != WEFT_OK && has_place && t->said && !strchr(t->err.message, ' '))
-            complain(t, t->err.message);
-    }
+/* An error has the status as its code, and a message. */
+static void judge_error(trial *t, weft_status status, bool has_place)
+{
+    judge(t, status == WEFT_OK);
+    if (status < WEFT_OK || status > WEFT_EBUSY)
+        complain(t, "no status");
+    if (status != WEFT_OK && has_place && t->said && (t->err.code != status || !*t->err.message))
+        complain(t, "the error is not filled");
+    if (status != WEFT_OK && has_place && t->said && !strchr(t->err.message, ' '))
+        complain(t, t->err.message);
+}
 
 #define VOID(call)    call
 #define STATUS(call)  judge_error(&t, call, true)
@@ -571,250 +570,244 @@ static bool see_page(void *ud, const char *bytes, size_t n, weft_error *err)
 
 #include "hostile_calls.inc"
 
-    /* ---- objects --------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
-    static void must(bool done, const weft_error *err)
-    {
-        if (!done)
-            fail_msg("%s", err->message);
+static void must(bool done, const weft_error *err)
+{
+    if (!done)
+        fail_msg("%s", err->message);
+}
+
+static void copy_to(const char *directory, const char *name, const char *bytes, size_t size)
+{
+    char path[2048];
+    mkdir(directory, 0777);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *to = fopen(path, "wb");
+    assert_non_null(to);
+    assert_int_equal(fwrite(bytes, 1, size, to), size);
+    fclose(to);
+}
+
+/* A text, a table, a run's metrics, images of three classes, and output paths. */
+static void make_files(objects *f)
+{
+    static const char line[] = "the cat sat on a mat, and a dog had it all.\n",
+                      letters[] = "abcdefgh";
+    static const char metrics[] = "{\"step\": 1, \"loss\": 3.5}\n{\"step\": 2, \"loss\": 3.25}\n";
+    static const char rows[] = "the cat\tyes\na dog\tno\nthe mat\tperhaps\n";
+    static const char *const classes[] = { "cat", "dog", "neither" };
+    char text[20 * sizeof line] = "", directory[1024];
+    for (int i = 0; i < 20; i++)
+        strcat(text, line);
+    static const char chat[] = "{{ tools | tojson if tools }}{% for m in messages %}{{ m.content "
+                               "}}{% for c in m.tool_calls "
+                               "or [] %}<call>{\"name\": \"{{ c.function.name }}\", \"arguments\": "
+                               "{{ c.function.arguments | "
+                               "tojson }}}</call>{% endfor %}<end>{% endfor %}";
+    memcpy(f->text, letters, sizeof letters);
+    snprintf(f->jinja, sizeof f->jinja, "%s", temp_file("own.jinja", chat, sizeof chat - 1));
+    f->messages = "[{\"role\": \"user\", \"content\": \"a cat\"}]";
+    snprintf(f->path, sizeof f->path, "%s/golden/%s", WEFT_TESTS_DIR, f->name);
+    snprintf(f->picture, sizeof f->picture, "%s/golden/images/photo.png", WEFT_TESTS_DIR);
+    snprintf(f->text_file, sizeof f->text_file, "%s", temp_file("text.txt", text, strlen(text)));
+    snprintf(f->table, sizeof f->table, "%s", temp_file("table.tsv", rows, sizeof rows - 1));
+    set_path(f->gguf, f->name, "model.gguf");
+    strcat(f->gguf, ".gguf");
+    set_path(f->vocabulary, f->name, "vocabulary.json");
+    set_path(f->learned, f->name, "learned.json");
+    set_path(f->saved, f->name, "session");
+    set_path(f->ids_file, f->name, "ids");
+    set_path(f->page, f->name, "page.html");
+    set_path(f->run, f->name, "run");
+    copy_to(f->run, "metrics.jsonl", metrics, sizeof metrics - 1);
+    f->picture_bytes = read_whole(f->picture, &f->picture_size);
+    set_path(f->pictures, f->name, "pictures");
+    mkdir(f->pictures, 0777);
+    for (int i = 0; i < 3; i++) {
+        snprintf(directory, sizeof directory, "%s/%s", f->pictures, classes[i]);
+        copy_to(directory, "photo.png", f->picture_bytes, f->picture_size);
     }
+    f->data_paths[0] = f->text_file;
+    f->table_paths[0] = f->table;
+    f->picture_paths[0] = f->pictures;
+    f->strings[0] = "cat";
+}
 
-    static void copy_to(const char *directory, const char *name, const char *bytes, size_t size)
-    {
-        char path[2048];
-        mkdir(directory, 0777);
-        snprintf(path, sizeof path, "%s/%s", directory, name);
-        FILE *to = fopen(path, "wb");
-        assert_non_null(to);
-        assert_int_equal(fwrite(bytes, 1, size, to), size);
-        fclose(to);
+static void make_text(objects *f, weft_error *err)
+{
+    static const char *const special[] = { "<|endoftext|>", "[MASK]" };
+    weft_tokenizer_train_options o = valid_weft_tokenizer_train_options(f);
+    weft_tokenizer_options load = valid_weft_tokenizer_options(f);
+    o.model = WEFT_TOKENS_CHARACTERS;
+    o.special = special;
+    o.n_special = 2;
+    must(weft_tokenizer_train(f->data_paths, 1, f->vocabulary, &o, NULL, err) == WEFT_OK, err);
+    f->tokenizer = weft_tokenizer_load(f->vocabulary, &load, err);
+    must(f->tokenizer, err);
+    f->decoder = weft_decoder_new(f->tokenizer, false, err);
+    must(f->decoder, err);
+    f->stop = weft_stop_new(f->strings, 1, err);
+    must(f->stop, err);
+    static const char any[] = "root ::= !<[0]>*";
+    f->grammar = weft_grammar_new(f->tokenizer, WEFT_GRAMMAR_GBNF, any, strlen(any), NULL, err);
+    must(f->grammar, err);
+    f->constraint = weft_constraint_new(f->grammar, err);
+    must(f->constraint, err);
+    f->chat = weft_template_load(f->jinja, NULL, err);
+    must(f->chat, err);
+    f->tools = "[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]";
+    f->calls = weft_call_reader_new(f->chat, f->tools, strlen(f->tools), see_call, NULL, err);
+    must(f->calls, err);
+    f->budget = weft_budget_new(CAP, err);
+    must(f->budget, err);
+}
+
+static void source_and_eval(objects *f)
+{
+    weft_error err;
+    must(weft_session_rewind(f->session, 0, &err) == WEFT_OK, &err);
+    if (f->source)
+        must(weft_session_source(f->session, f->ids, 2, &err) == WEFT_OK, &err);
+    must(weft_session_eval(f->session, f->ids, 3, &err) == WEFT_OK, &err);
+}
+
+/* The encoder's output for the ids or the image. */
+static void encode(objects *f, float *out)
+{
+    weft_error err;
+    weft_input in = valid_weft_input(f);
+    in.at = NULL;
+    in.n_at = 0;
+    in.out = out;
+    assert_true(weft_encoder_rows(f->encoder, &in) * weft_encoder_width(f->encoder) <= 64 * 128);
+    must(weft_encoder_eval(f->encoder, &in, 1, &err) == WEFT_OK, &err);
+}
+
+static void make_picture(objects *f, weft_error *err)
+{
+    f->image = weft_image_open(f->model, f->picture, err);
+    must(f->image, err);
+}
+
+static void make(objects *f)
+{
+    weft_error err;
+    make_files(f);
+    make_text(f, &err);
+    weft_model_options how = valid_weft_model_options(f);
+    weft_model_info info = valid_weft_model_info(f);
+    f->model = weft_model_open(f->path, &how, &err);
+    must(f->model, &err);
+    weft_model_get_info(f->model, &info);
+    f->n_vocab = info.n_vocab;
+    for (int i = 0; i < 8; i++)
+        f->ids[i] = 3 + 5 * i;
+    f->at[0] = 1;
+    f->at[1] = 3;
+    f->ends[0] = 2;
+    f->bias[0] = (weft_bias){ 4, 0.5f };
+    if (f->images)
+        make_picture(f, &err);
+    if (info.task == WEFT_TASK_GENERATE) {
+        const weft_engine_options o = valid_weft_engine_options(f);
+        const weft_sampler_options s = valid_weft_sampler_options(f);
+        f->engine = weft_engine_new(f->model, &o, &err);
+        must(f->engine, &err);
+        f->session = weft_session_new(f->engine, &err);
+        must(f->session, &err);
+        f->sampler = weft_sampler_new(f->model, &s, &err);
+        must(f->sampler, &err);
+        f->queue = weft_engine_new(f->model, &o, &err);
+        must(f->queue, &err);
+        f->scheduler = weft_scheduler_new(f->queue, NULL, &err);
+        must(f->scheduler, &err);
+        source_and_eval(f);
+        memcpy(f->logits, weft_session_logits(f->session), (size_t)f->n_vocab * sizeof(float));
+        f->alone = !f->source;
+        if (f->alone)
+            must(weft_session_save(f->session, f->saved, &err) == WEFT_OK, &err);
+    } else {
+        const weft_encoder_options o = valid_weft_encoder_options(f);
+        f->encoder = weft_encoder_new(f->model, &o, &err);
+        must(f->encoder, &err);
+        encode(f, f->encoded);
     }
-
-    /* A text, a table, a run's metrics, images of three classes, and output paths. */
-    static void make_files(objects * f)
-    {
-        static const char line[] = "the cat sat on a mat, and a dog had it all.\n",
-                          letters[] = "abcdefgh";
-        static const char metrics[] =
-            "{\"step\": 1, \"loss\": 3.5}\n{\"step\": 2, \"loss\": 3.25}\n";
-        static const char rows[] = "the cat\tyes\na dog\tno\nthe mat\tperhaps\n";
-        static const char *const classes[] = { "cat", "dog", "neither" };
-        char text[20 * sizeof line] = "", directory[1024];
-        for (int i = 0; i < 20; i++)
-            strcat(text, line);
-        static const char chat[] =
-            "{{ tools | tojson if tools }}{% for m in messages %}{{ m.content "
-            "}}{% for c in m.tool_calls "
-            "or [] %}<call>{\"name\": \"{{ c.function.name }}\", \"arguments\": "
-            "{{ c.function.arguments | "
-            "tojson }}}</call>{% endfor %}<end>{% endfor %}";
-        memcpy(f->text, letters, sizeof letters);
-        snprintf(f->jinja, sizeof f->jinja, "%s", temp_file("own.jinja", chat, sizeof chat - 1));
-        f->messages = "[{\"role\": \"user\", \"content\": \"a cat\"}]";
-        snprintf(f->path, sizeof f->path, "%s/golden/%s", WEFT_TESTS_DIR, f->name);
-        snprintf(f->picture, sizeof f->picture, "%s/golden/images/photo.png", WEFT_TESTS_DIR);
-        snprintf(f->text_file, sizeof f->text_file, "%s",
-                 temp_file("text.txt", text, strlen(text)));
-        snprintf(f->table, sizeof f->table, "%s", temp_file("table.tsv", rows, sizeof rows - 1));
-        set_path(f->gguf, f->name, "model.gguf");
-        strcat(f->gguf, ".gguf");
-        set_path(f->vocabulary, f->name, "vocabulary.json");
-        set_path(f->learned, f->name, "learned.json");
-        set_path(f->saved, f->name, "session");
-        set_path(f->ids_file, f->name, "ids");
-        set_path(f->page, f->name, "page.html");
-        set_path(f->run, f->name, "run");
-        copy_to(f->run, "metrics.jsonl", metrics, sizeof metrics - 1);
-        f->picture_bytes = read_whole(f->picture, &f->picture_size);
-        set_path(f->pictures, f->name, "pictures");
-        mkdir(f->pictures, 0777);
-        for (int i = 0; i < 3; i++) {
-            snprintf(directory, sizeof directory, "%s/%s", f->pictures, classes[i]);
-            copy_to(directory, "photo.png", f->picture_bytes, f->picture_size);
-        }
-        f->data_paths[0] = f->text_file;
-        f->table_paths[0] = f->table;
-        f->picture_paths[0] = f->pictures;
-        f->strings[0] = "cat";
+    if (f->slow) {
+        const weft_train_options o = valid_weft_train_options(f);
+        f->data = weft_data_open(&o, &err);
+        must(f->data, &err);
     }
+}
 
-    static void make_text(objects * f, weft_error * err)
-    {
-        static const char *const special[] = { "<|endoftext|>", "[MASK]" };
-        weft_tokenizer_train_options o = valid_weft_tokenizer_train_options(f);
-        weft_tokenizer_options load = valid_weft_tokenizer_options(f);
-        o.model = WEFT_TOKENS_CHARACTERS;
-        o.special = special;
-        o.n_special = 2;
-        must(weft_tokenizer_train(f->data_paths, 1, f->vocabulary, &o, NULL, err) == WEFT_OK, err);
-        f->tokenizer = weft_tokenizer_load(f->vocabulary, &load, err);
-        must(f->tokenizer, err);
-        f->decoder = weft_decoder_new(f->tokenizer, false, err);
-        must(f->decoder, err);
-        f->stop = weft_stop_new(f->strings, 1, err);
-        must(f->stop, err);
-        static const char any[] = "root ::= !<[0]>*";
-        f->grammar = weft_grammar_new(f->tokenizer, WEFT_GRAMMAR_GBNF, any, strlen(any), NULL, err);
-        must(f->grammar, err);
-        f->constraint = weft_constraint_new(f->grammar, err);
-        must(f->constraint, err);
-        f->chat = weft_template_load(f->jinja, NULL, err);
-        must(f->chat, err);
-        f->tools = "[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]";
-        f->calls = weft_call_reader_new(f->chat, f->tools, strlen(f->tools), see_call, NULL, err);
-        must(f->calls, err);
-        f->budget = weft_budget_new(CAP, err);
-        must(f->budget, err);
-    }
+static void unmake(objects *f)
+{
+    weft_data_close(f->data);
+    weft_stop_free(f->stop);
+    weft_grammar_free(f->grammar);
+    weft_call_reader_free(f->calls);
+    weft_template_free(f->chat);
+    weft_decoder_free(f->decoder);
+    weft_sampler_free(f->sampler);
+    weft_constraint_free(f->constraint);
+    weft_encoder_free(f->encoder);
+    weft_image_free(f->image);
+    weft_session_free(f->session);
+    weft_engine_free(f->engine);
+    weft_scheduler_free(f->scheduler);
+    weft_engine_free(f->queue);
+    weft_model_close(f->model);
+    weft_tokenizer_free(f->tokenizer);
+    weft_budget_free(f->budget);
+    free(f->picture_bytes);
+}
 
-    static void source_and_eval(objects * f)
-    {
-        weft_error err;
-        must(weft_session_rewind(f->session, 0, &err) == WEFT_OK, &err);
-        if (f->source)
-            must(weft_session_source(f->session, f->ids, 2, &err) == WEFT_OK, &err);
-        must(weft_session_eval(f->session, f->ids, 3, &err) == WEFT_OK, &err);
-    }
-
-    /* The encoder's output for the ids or the image. */
-    static void encode(objects * f, float *out)
-    {
-        weft_error err;
-        weft_input in = valid_weft_input(f);
-        in.at = NULL;
-        in.n_at = 0;
-        in.out = out;
-        assert_true(weft_encoder_rows(f->encoder, &in) * weft_encoder_width(f->encoder) <=
-                    64 * 128);
-        must(weft_encoder_eval(f->encoder, &in, 1, &err) == WEFT_OK, &err);
-    }
-
-    static void make_picture(objects * f, weft_error * err)
-    {
-        f->image = weft_image_open(f->model, f->picture, err);
-        must(f->image, err);
-    }
-
-    static void make(objects * f)
-    {
-        weft_error err;
-        make_files(f);
-        make_text(f, &err);
-        weft_model_options how = valid_weft_model_options(f);
-        weft_model_info info = valid_weft_model_info(f);
-        f->model = weft_model_open(f->path, &how, &err);
-        must(f->model, &err);
-        weft_model_get_info(f->model, &info);
-        f->n_vocab = info.n_vocab;
-        for (int i = 0; i < 8; i++)
-            f->ids[i] = 3 + 5 * i;
-        f->at[0] = 1;
-        f->at[1] = 3;
-        f->ends[0] = 2;
-        f->bias[0] = (weft_bias){ 4, 0.5f };
-        if (f->images)
-            make_picture(f, &err);
-        if (info.task == WEFT_TASK_GENERATE) {
-            const weft_engine_options o = valid_weft_engine_options(f);
-            const weft_sampler_options s = valid_weft_sampler_options(f);
-            f->engine = weft_engine_new(f->model, &o, &err);
-            must(f->engine, &err);
-            f->session = weft_session_new(f->engine, &err);
-            must(f->session, &err);
-            f->sampler = weft_sampler_new(f->model, &s, &err);
-            must(f->sampler, &err);
-            f->queue = weft_engine_new(f->model, &o, &err);
-            must(f->queue, &err);
-            f->scheduler = weft_scheduler_new(f->queue, NULL, &err);
-            must(f->scheduler, &err);
-            source_and_eval(f);
-            memcpy(f->logits, weft_session_logits(f->session), (size_t)f->n_vocab * sizeof(float));
-            f->alone = !f->source;
-            if (f->alone)
-                must(weft_session_save(f->session, f->saved, &err) == WEFT_OK, &err);
-        } else {
-            const weft_encoder_options o = valid_weft_encoder_options(f);
-            f->encoder = weft_encoder_new(f->model, &o, &err);
-            must(f->encoder, &err);
-            encode(f, f->encoded);
-        }
-        if (f->slow) {
-            const weft_train_options o = valid_weft_train_options(f);
-            f->data = weft_data_open(&o, &err);
-            must(f->data, &err);
-        }
-    }
-
-    static void unmake(objects * f)
-    {
-        weft_data_close(f->data);
-        weft_stop_free(f->stop);
-        weft_grammar_free(f->grammar);
-        weft_call_reader_free(f->calls);
-        weft_template_free(f->chat);
-        weft_decoder_free(f->decoder);
-        weft_sampler_free(f->sampler);
-        weft_constraint_free(f->constraint);
-        weft_encoder_free(f->encoder);
-        weft_image_free(f->image);
-        weft_session_free(f->session);
-        weft_engine_free(f->engine);
+/* Before a call: the session has three tokens and their logits, and no request waits. */
+static void restore(objects *f)
+{
+    weft_scheduler_info i = { .struct_size = sizeof i };
+    weft_scheduler_get_info(f->scheduler, &i);
+    if (i.n_waiting > 0) {
         weft_scheduler_free(f->scheduler);
-        weft_engine_free(f->queue);
-        weft_model_close(f->model);
-        weft_tokenizer_free(f->tokenizer);
-        weft_budget_free(f->budget);
-        free(f->picture_bytes);
+        f->scheduler = weft_scheduler_new(f->queue, NULL, NULL);
     }
+    if (f->session && (weft_session_length(f->session) != 3 || !weft_session_logits(f->session)))
+        source_and_eval(f);
+}
 
-    /* Before a call: the session has three tokens and their logits, and no request waits. */
-    static void restore(objects * f)
-    {
-        weft_scheduler_info i = { .struct_size = sizeof i };
-        weft_scheduler_get_info(f->scheduler, &i);
-        if (i.n_waiting > 0) {
-            weft_scheduler_free(f->scheduler);
-            f->scheduler = weft_scheduler_new(f->queue, NULL, NULL);
-        }
-        if (f->session &&
-            (weft_session_length(f->session) != 3 || !weft_session_logits(f->session)))
-            source_and_eval(f);
+/* After the calls of a row: all objects work as before. */
+static void check_intact(objects *f, const trial *t)
+{
+    weft_error err;
+    if (f->session) {
+        source_and_eval(f);
+        if (memcmp(weft_session_logits(f->session), f->logits, (size_t)f->n_vocab * sizeof(float)))
+            complain(t, "the session gives other logits afterwards");
+        int32_t id;
+        must(weft_sampler_next(f->sampler, f->session, &id, &err) == WEFT_OK, &err);
     }
-
-    /* After the calls of a row: all objects work as before. */
-    static void check_intact(objects * f, const trial *t)
-    {
-        weft_error err;
-        if (f->session) {
-            source_and_eval(f);
-            if (memcmp(weft_session_logits(f->session), f->logits,
-                       (size_t)f->n_vocab * sizeof(float)))
-                complain(t, "the session gives other logits afterwards");
-            int32_t id;
-            must(weft_sampler_next(f->sampler, f->session, &id, &err) == WEFT_OK, &err);
-        }
-        if (f->encoder) {
-            memset(f->again, 0, sizeof f->again);
-            encode(f, f->again);
-            if (memcmp(f->again, f->encoded, sizeof f->encoded))
-                complain(t, "the encoder gives other numbers afterwards");
-        }
-        weft_tokens *k = weft_tokenizer_encode(f->tokenizer, "cat", 3, NULL, &err);
-        must(k, &err);
-        if (k->n != 3)
-            complain(t, "the tokenizer gives other tokens afterwards");
-        weft_tokens_free(k);
+    if (f->encoder) {
+        memset(f->again, 0, sizeof f->again);
+        encode(f, f->again);
+        if (memcmp(f->again, f->encoded, sizeof f->encoded))
+            complain(t, "the encoder gives other numbers afterwards");
     }
+    weft_tokens *k = weft_tokenizer_encode(f->tokenizer, "cat", 3, NULL, &err);
+    must(k, &err);
+    if (k->n != 3)
+        complain(t, "the tokenizer gives other tokens afterwards");
+    weft_tokens_free(k);
+}
 
-    /* ---- tests ----------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
-    static void run_all(objects * f)
-    {
-        make(f);
-        for (size_t i = 0; i < COUNT(hostile_functions); i++)
-            hostile_functions[i].run(f);
-        unmake(f);
-    }
+static void run_all(objects *f)
+{
+    make(f);
+    for (size_t i = 0; i < COUNT(hostile_functions); i++)
+        hostile_functions[i].run(f);
+    unmake(f);
+}
 
 #define KIND(test, model, ...)                                                                     \
     static void test(void **state)                                                                 \
@@ -824,214 +817,210 @@ static bool see_page(void *ud, const char *bytes, size_t n, weft_error *err)
         run_all(&f);                                                                               \
     }
 
-    KIND(decoder, "llama-gqa", .slow = true)
-    KIND(latents, "deepseek-v2")
-    KIND(encoder_decoder, "bart", .source = true)
-    KIND(filler, "bert-fill")
-    KIND(classifier, "bert-classify", .labels = true)
-    KIND(states, "bert")
-    KIND(pictures, "vit", .images = true)
+KIND(decoder, "llama-gqa", .slow = true)
+KIND(latents, "deepseek-v2")
+KIND(encoder_decoder, "bart", .source = true)
+KIND(filler, "bert-fill")
+KIND(classifier, "bert-classify", .labels = true)
+KIND(states, "bert")
+KIND(pictures, "vit", .images = true)
 
-    /* ---- what lies inside arrays, and what calls leave behind ------------------------------------- */
+/* ---- what lies inside arrays, and what calls leave behind ------------------------------------- */
 
-    static objects *open_kind(objects * f)
-    {
-        make(f);
-        return f;
-    }
+static objects *open_kind(objects *f)
+{
+    make(f);
+    return f;
+}
 
-    /* A NULL among strings, an id that does not exist among ids. */
-    static void elements(void **state)
-    {
-        (void)state;
-        static objects kind = { .name = "llama-gqa" }, whole = { .name = "bert-fill" };
-        objects *f = open_kind(&kind);
-        weft_error err;
-        const char *const strings[] = { "cat", NULL };
-        assert_null(weft_stop_new(strings, 2, &err));
-        assert_int_equal(weft_sampler_break(f->sampler, f->tokenizer, strings, 2, &err),
+/* A NULL among strings, an id that does not exist among ids. */
+static void elements(void **state)
+{
+    (void)state;
+    static objects kind = { .name = "llama-gqa" }, whole = { .name = "bert-fill" };
+    objects *f = open_kind(&kind);
+    weft_error err;
+    const char *const strings[] = { "cat", NULL };
+    assert_null(weft_stop_new(strings, 2, &err));
+    assert_int_equal(weft_sampler_break(f->sampler, f->tokenizer, strings, 2, &err), WEFT_EINVAL);
+    assert_int_equal(weft_tokenizer_train(strings, 2, f->learned, NULL, NULL, &err), WEFT_EINVAL);
+    weft_tokenizer_train_options t = valid_weft_tokenizer_train_options(f);
+    t.special = strings;
+    t.n_special = 2;
+    assert_int_equal(weft_tokenizer_train(f->data_paths, 1, f->learned, &t, NULL, &err),
+                     WEFT_EINVAL);
+    weft_train_options o = valid_weft_train_options(f);
+    o.frozen = strings;
+    o.n_frozen = 2;
+    assert_null(weft_data_open(&o, &err));
+    assert_string_equal(err.message, "pattern 1 is NULL");
+    o.n_frozen = 0;
+    o.data = strings;
+    o.n_data = 2;
+    assert_null(weft_data_open(&o, &err));
+    assert_string_equal(err.message, "path 1 is NULL");
+    const int32_t wrong[] = { INT32_MIN, -1, (int32_t)f->n_vocab, INT32_MAX };
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        const int32_t ids[] = { 3, wrong[i] };
+        const weft_bias bias = { wrong[i], 1 };
+        weft_sampler_options s = valid_weft_sampler_options(f);
+        assert_int_equal(weft_session_eval(f->session, ids, 2, &err), WEFT_EINVAL);
+        assert_null(weft_beam_search(f->engine, ids, 2, NULL, &err));
+        assert_int_equal(weft_evaluate(f->model, NULL, &(weft_document){ ids, 2 }, 1, NULL,
+                                       &(weft_evaluation){ .struct_size = sizeof(weft_evaluation) },
+                                       &err),
                          WEFT_EINVAL);
-        assert_int_equal(weft_tokenizer_train(strings, 2, f->learned, NULL, NULL, &err),
+        assert_int_equal(weft_sampler_pick(f->sampler, f->logits, f->n_vocab, ids, 2, &f->id, &err),
                          WEFT_EINVAL);
-        weft_tokenizer_train_options t = valid_weft_tokenizer_train_options(f);
-        t.special = strings;
-        t.n_special = 2;
-        assert_int_equal(weft_tokenizer_train(f->data_paths, 1, f->learned, &t, NULL, &err),
-                         WEFT_EINVAL);
-        weft_train_options o = valid_weft_train_options(f);
-        o.frozen = strings;
-        o.n_frozen = 2;
-        assert_null(weft_data_open(&o, &err));
-        assert_string_equal(err.message, "pattern 1 is NULL");
-        o.n_frozen = 0;
-        o.data = strings;
-        o.n_data = 2;
-        assert_null(weft_data_open(&o, &err));
-        assert_string_equal(err.message, "path 1 is NULL");
-        const int32_t wrong[] = { INT32_MIN, -1, (int32_t)f->n_vocab, INT32_MAX };
-        for (size_t i = 0; i < COUNT(wrong); i++) {
-            const int32_t ids[] = { 3, wrong[i] };
-            const weft_bias bias = { wrong[i], 1 };
-            weft_sampler_options s = valid_weft_sampler_options(f);
-            assert_int_equal(weft_session_eval(f->session, ids, 2, &err), WEFT_EINVAL);
-            assert_null(weft_beam_search(f->engine, ids, 2, NULL, &err));
-            assert_int_equal(
-                weft_evaluate(f->model, NULL, &(weft_document){ ids, 2 }, 1, NULL,
-                              &(weft_evaluation){ .struct_size = sizeof(weft_evaluation) }, &err),
-                WEFT_EINVAL);
-            assert_int_equal(
-                weft_sampler_pick(f->sampler, f->logits, f->n_vocab, ids, 2, &f->id, &err),
-                WEFT_EINVAL);
-            s.bias = &bias;
-            assert_null(weft_sampler_new(f->model, &s, &err));
-            s = valid_weft_sampler_options(f);
-            s.breakers = &wrong[i];
-            assert_null(weft_sampler_new(f->model, &s, &err));
-        }
-        check_intact(f, &(trial){ .f = f, .fn = "elements", .what = "", .value = "", .other = "" });
-        unmake(f);
-
-        f = open_kind(&whole);
-        for (size_t i = 0; i < COUNT(wrong); i++) {
-            weft_input in = valid_weft_input(f);
-            in.at = &wrong[i];
-            in.n_at = 1;
-            assert_int_equal(weft_encoder_eval(f->encoder, &in, 1, &err), WEFT_EINVAL);
-        }
-        unmake(f);
+        s.bias = &bias;
+        assert_null(weft_sampler_new(f->model, &s, &err));
+        s = valid_weft_sampler_options(f);
+        s.breakers = &wrong[i];
+        assert_null(weft_sampler_new(f->model, &s, &err));
     }
+    check_intact(f, &(trial){ .f = f, .fn = "elements", .what = "", .value = "", .other = "" });
+    unmake(f);
 
-    static int64_t n_asked(objects * f, const int32_t *ids, int64_t n)
-    {
-        weft_error err;
-        weft_session_source(f->session, ids, n, &err);
-        const int32_t start = 2;
-        return weft_session_eval(f->session, &start, 1, &err) == WEFT_OK;
+    f = open_kind(&whole);
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        weft_input in = valid_weft_input(f);
+        in.at = &wrong[i];
+        in.n_at = 1;
+        assert_int_equal(weft_encoder_eval(f->encoder, &in, 1, &err), WEFT_EINVAL);
     }
+    unmake(f);
+}
 
-    /* A refused source leaves none, so a caller that ignores the error does not continue with the
+static int64_t n_asked(objects *f, const int32_t *ids, int64_t n)
+{
+    weft_error err;
+    weft_session_source(f->session, ids, n, &err);
+    const int32_t start = 2;
+    return weft_session_eval(f->session, &start, 1, &err) == WEFT_OK;
+}
+
+/* A refused source leaves none, so a caller that ignores the error does not continue with the
  * previous source. */
-    static void sources_are_gone(void **state)
-    {
-        (void)state;
-        static objects kind = { .name = "bart", .source = true };
-        objects *f = open_kind(&kind);
-        const int32_t beyond[] = { 3, 4000 };
-        const struct {
-            const int32_t *ids;
-            int64_t n;
-        } refused[] = { { NULL, 2 }, { f->ids, 0 }, { f->ids, -3 }, { f->ids, 17 }, { beyond, 2 } };
-        for (size_t i = 0; i < COUNT(refused); i++) {
-            assert_true(n_asked(f, f->ids, 2));
-            assert_false(n_asked(f, refused[i].ids, refused[i].n));
-            assert_int_equal(weft_session_length(f->session), 0);
-            assert_null(weft_session_logits(f->session));
-        }
-        check_intact(f, &(trial){ .f = f, .fn = "sources", .what = "", .value = "", .other = "" });
-        unmake(f);
-    }
-
-    /* Refused tokens leave a session unchanged. */
-    static void sessions_are_left_alone(void **state)
-    {
-        (void)state;
-        static objects kind = { .name = "llama-gqa" };
-        objects *f = open_kind(&kind);
-        weft_error err;
-        const int64_t wrong[] = { -1, -3, INT64_MIN };
-        for (size_t i = 0; i < COUNT(wrong); i++) {
-            assert_int_equal(weft_session_match(f->session, f->ids, wrong[i]), -1);
-            assert_int_equal(weft_session_match(f->session, NULL, 3), -1);
-            assert_int_equal(weft_session_sync(f->session, f->ids, wrong[i], NULL, &err),
-                             WEFT_EINVAL);
-            assert_int_equal(weft_session_rewind(f->session, wrong[i], &err), WEFT_EINVAL);
-            assert_int_equal(weft_session_source(f->session, f->ids, 2, &err), WEFT_EINVAL);
-            assert_int_equal(weft_session_length(f->session), 3);
-            assert_memory_equal(weft_session_logits(f->session), f->logits,
-                                (size_t)f->n_vocab * sizeof(float));
-        }
-        assert_int_equal(weft_session_match(f->session, NULL, 0), 0);
+static void sources_are_gone(void **state)
+{
+    (void)state;
+    static objects kind = { .name = "bart", .source = true };
+    objects *f = open_kind(&kind);
+    const int32_t beyond[] = { 3, 4000 };
+    const struct {
+        const int32_t *ids;
+        int64_t n;
+    } refused[] = { { NULL, 2 }, { f->ids, 0 }, { f->ids, -3 }, { f->ids, 17 }, { beyond, 2 } };
+    for (size_t i = 0; i < COUNT(refused); i++) {
+        assert_true(n_asked(f, f->ids, 2));
+        assert_false(n_asked(f, refused[i].ids, refused[i].n));
         assert_int_equal(weft_session_length(f->session), 0);
-        unmake(f);
+        assert_null(weft_session_logits(f->session));
     }
+    check_intact(f, &(trial){ .f = f, .fn = "sources", .what = "", .value = "", .other = "" });
+    unmake(f);
+}
 
-    /* A host cannot release more than it took; memory of objects stays counted. */
-    static void budgets_do_not_wrap(void **state)
-    {
-        (void)state;
-        weft_error err = { 0 };
-        weft_budget *b = weft_budget_new(1000, &err);
-        must(b, &err);
-        weft_budget_give(b, SIZE_MAX);
-        assert_int_equal(weft_budget_used(b), 0);
-        assert_int_equal(weft_budget_take(b, 600, "a", &err), WEFT_OK);
-        assert_int_equal(weft_budget_take(b, 600, "b", &err), WEFT_ELIMIT);
-        assert_int_equal(weft_budget_take(b, SIZE_MAX, "c", &err), WEFT_ELIMIT);
-        assert_int_equal(weft_budget_used(b), 600);
-        weft_budget_give(b, 601);
-        assert_int_equal(weft_budget_used(b), 0);
-        assert_int_equal(weft_budget_take(b, 1001, "d", &err), WEFT_ELIMIT);
-        weft_budget_free(b);
+/* Refused tokens leave a session unchanged. */
+static void sessions_are_left_alone(void **state)
+{
+    (void)state;
+    static objects kind = { .name = "llama-gqa" };
+    objects *f = open_kind(&kind);
+    weft_error err;
+    const int64_t wrong[] = { -1, -3, INT64_MIN };
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        assert_int_equal(weft_session_match(f->session, f->ids, wrong[i]), -1);
+        assert_int_equal(weft_session_match(f->session, NULL, 3), -1);
+        assert_int_equal(weft_session_sync(f->session, f->ids, wrong[i], NULL, &err), WEFT_EINVAL);
+        assert_int_equal(weft_session_rewind(f->session, wrong[i], &err), WEFT_EINVAL);
+        assert_int_equal(weft_session_source(f->session, f->ids, 2, &err), WEFT_EINVAL);
+        assert_int_equal(weft_session_length(f->session), 3);
+        assert_memory_equal(weft_session_logits(f->session), f->logits,
+                            (size_t)f->n_vocab * sizeof(float));
     }
+    assert_int_equal(weft_session_match(f->session, NULL, 0), 0);
+    assert_int_equal(weft_session_length(f->session), 0);
+    unmake(f);
+}
 
-    /* A result struct larger than ours keeps its end; a smaller one is not overrun. */
-    static void result_structs(void **state)
-    {
-        (void)state;
-        static objects kind = { .name = "llama-gqa" };
-        objects *f = open_kind(&kind);
-        struct {
-            weft_model_info info;
-            char more[64];
-        } larger;
+/* A host cannot release more than it took; memory of objects stays counted. */
+static void budgets_do_not_wrap(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    weft_budget *b = weft_budget_new(1000, &err);
+    must(b, &err);
+    weft_budget_give(b, SIZE_MAX);
+    assert_int_equal(weft_budget_used(b), 0);
+    assert_int_equal(weft_budget_take(b, 600, "a", &err), WEFT_OK);
+    assert_int_equal(weft_budget_take(b, 600, "b", &err), WEFT_ELIMIT);
+    assert_int_equal(weft_budget_take(b, SIZE_MAX, "c", &err), WEFT_ELIMIT);
+    assert_int_equal(weft_budget_used(b), 600);
+    weft_budget_give(b, 601);
+    assert_int_equal(weft_budget_used(b), 0);
+    assert_int_equal(weft_budget_take(b, 1001, "d", &err), WEFT_ELIMIT);
+    weft_budget_free(b);
+}
+
+/* A result struct larger than ours keeps its end; a smaller one is not overrun. */
+static void result_structs(void **state)
+{
+    (void)state;
+    static objects kind = { .name = "llama-gqa" };
+    objects *f = open_kind(&kind);
+    struct {
+        weft_model_info info;
+        char more[64];
+    } larger;
+    memset(&larger, 0x55, sizeof larger);
+    larger.info.struct_size = sizeof larger;
+    weft_model_get_info(f->model, &larger.info);
+    assert_int_equal(larger.info.n_vocab, f->n_vocab);
+    assert_int_equal(larger.info.struct_size, sizeof larger);
+    for (size_t i = 0; i < sizeof larger.more; i++)
+        assert_int_equal(larger.more[i], 0x55);
+    for (size_t size = 0; size <= sizeof(weft_model_info); size += size < 8 ? 1 : 8) {
         memset(&larger, 0x55, sizeof larger);
-        larger.info.struct_size = sizeof larger;
-        weft_model_get_info(f->model, &larger.info);
-        assert_int_equal(larger.info.n_vocab, f->n_vocab);
-        assert_int_equal(larger.info.struct_size, sizeof larger);
-        for (size_t i = 0; i < sizeof larger.more; i++)
-            assert_int_equal(larger.more[i], 0x55);
-        for (size_t size = 0; size <= sizeof(weft_model_info); size += size < 8 ? 1 : 8) {
-            memset(&larger, 0x55, sizeof larger);
-            larger.info.struct_size = size;
-            weft_model_get_info(size % 16 ? f->model : NULL, &larger.info);
-            for (size_t i = size < sizeof size ? sizeof size : size; i < sizeof larger; i++)
-                assert_int_equal(((char *)&larger)[i], 0x55);
-        }
-        unmake(f);
+        larger.info.struct_size = size;
+        weft_model_get_info(size % 16 ? f->model : NULL, &larger.info);
+        for (size_t i = size < sizeof size ? sizeof size : size; i < sizeof larger; i++)
+            assert_int_equal(((char *)&larger)[i], 0x55);
     }
+    unmake(f);
+}
 
-    static void print_total(void **state)
-    {
-        (void)state;
-        print_message(
-            "%zu functions, %d parameters, %lld rows, %lld calls, of which %lld were refused\n",
-            COUNT(hostile_functions), N_PARAMETER, (long long)total.rows, (long long)total.calls,
-            (long long)total.refused);
-        assert_true(total.refused > 0 && total.refused < total.calls);
-    }
+static void print_total(void **state)
+{
+    (void)state;
+    print_message(
+        "%zu functions, %d parameters, %lld rows, %lld calls, of which %lld were refused\n",
+        COUNT(hostile_functions), N_PARAMETER, (long long)total.rows, (long long)total.calls,
+        (long long)total.refused);
+    assert_true(total.refused > 0 && total.refused < total.calls);
+}
 
-    int main(void)
-    {
-        setenv("WEFT_MODELS", WEFT_TESTS_DIR "/golden", 1); /* the only store of models */
-        setenv("HOME", "/nonexistent", 1);
-        for (int i = 0; i < 5; i++)
-            unsetenv((const char *[]){ "XDG_CACHE_HOME", "HF_HUB_CACHE", "HF_HOME", "LLAMA_CACHE",
-                                       "OLLAMA_MODELS" }[i]);
-        const struct CMUnitTest tests[] = {
-            TEST("hostile arguments: a decoder, and all functions that train and write", decoder),
-            TEST("hostile arguments: a decoder with latents and experts", latents),
-            TEST("hostile arguments: an encoder-decoder", encoder_decoder),
-            TEST("hostile arguments: a masked language model", filler),
-            TEST("hostile arguments: a classifier", classifier),
-            TEST("hostile arguments: an encoder without a head", states),
-            TEST("hostile arguments: an image model", pictures),
-            TEST("hostile arguments: elements of arrays", elements),
-            TEST("source: a refused one leaves the session without any", sources_are_gone),
-            TEST("session: refused tokens leave it unchanged", sessions_are_left_alone),
-            TEST("budget: no more is released than was taken", budgets_do_not_wrap),
-            TEST("result structs: none is overrun, whatever its size", result_structs),
-            TEST("hostile arguments: number of calls", print_total),
-        };
-        return RUN(tests);
-    }
+int main(void)
+{
+    setenv("WEFT_MODELS", WEFT_TESTS_DIR "/golden", 1); /* the only store of models */
+    setenv("HOME", "/nonexistent", 1);
+    for (int i = 0; i < 5; i++)
+        unsetenv((const char *[]){ "XDG_CACHE_HOME", "HF_HUB_CACHE", "HF_HOME", "LLAMA_CACHE",
+                                   "OLLAMA_MODELS" }[i]);
+    const struct CMUnitTest tests[] = {
+        TEST("hostile arguments: a decoder, and all functions that train and write", decoder),
+        TEST("hostile arguments: a decoder with latents and experts", latents),
+        TEST("hostile arguments: an encoder-decoder", encoder_decoder),
+        TEST("hostile arguments: a masked language model", filler),
+        TEST("hostile arguments: a classifier", classifier),
+        TEST("hostile arguments: an encoder without a head", states),
+        TEST("hostile arguments: an image model", pictures),
+        TEST("hostile arguments: elements of arrays", elements),
+        TEST("source: a refused one leaves the session without any", sources_are_gone),
+        TEST("session: refused tokens leave it unchanged", sessions_are_left_alone),
+        TEST("budget: no more is released than was taken", budgets_do_not_wrap),
+        TEST("result structs: none is overrun, whatever its size", result_structs),
+        TEST("hostile arguments: number of calls", print_total),
+    };
+    return RUN(tests);
+}
