@@ -1,5 +1,6 @@
 /* explain.c - the public function that makes a page of a model and a text: runs the forward that it
- * shows, and gathers what only the engine knows. */
+ * shows, and gathers what views need. */
+#include "api/explain.h"
 #include "api/api.h"
 #include "base/clock.h"
 #include "engine/encode.h"
@@ -23,6 +24,7 @@ typedef struct explanation {
     subject_token *token;
     char *names; /* bytes of all tokens */
     float *logits, *cached;
+    beam_tree beams;
 } explanation;
 
 /* ---- the forward ----------------------------------------------------------------------------- */
@@ -61,7 +63,7 @@ static weft_status take_logits(explanation *x, weft_engine *e, weft_session *s, 
         return err->code;
     memcpy(x->cached, weft_session_logits(s), n * sizeof *x->cached);
     x->subject.cached = x->cached;
-    return WEFT_OK;
+    return time_cache(s, x->ids, x->n, &x->subject, err);
 }
 
 static weft_status run_decoder(explanation *x, weft_error *err)
@@ -130,6 +132,11 @@ static size_t token_bytes(const weft_tokenizer *t, int32_t id, char *to, size_t 
     return (size_t)snprintf(to, size, "%d", (int)id);
 }
 
+static size_t spell(const void *tokenizer, int32_t id, char *to, size_t size)
+{
+    return token_bytes(tokenizer, id, to, size);
+}
+
 #define MOST_BYTES 64 /* of a token that are shown */
 
 static weft_status name_tokens(explanation *x, weft_error *err)
@@ -166,7 +173,19 @@ static weft_status gather(explanation *x, weft_error *err)
     x->subject.at_layer = x->o.layer;
     x->subject.at_head = x->o.head;
     x->subject.at_token = x->o.token;
-    return WEFT_OK;
+    x->subject.spell = spell;
+    x->subject.speller = x->o.tokenizer;
+    x->subject.cost.struct_size = sizeof x->subject.cost;
+    if (weft_model_get_cost(x->model, m->task == WEFT_TASK_GENERATE ? x->n : 0, &x->subject.cost,
+                            err) != WEFT_OK)
+        return err->code;
+    if (m->task != WEFT_TASK_GENERATE)
+        return WEFT_OK;
+    if (take_stages(x->model, x->logits, x->ids, x->n, &x->subject, err) == WEFT_OK)
+        grow_beams(x->model, x->ids, x->n, x->o.threads, &x->beams, err);
+    x->subject.node = x->beams.at;
+    x->subject.n_node = x->beams.n;
+    return err->code;
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
@@ -268,6 +287,7 @@ weft_status weft_explain(weft_model *m, const int32_t *ids, int64_t n,
     mem_free(&m->host.mem, x.names);
     mem_free(&m->host.mem, x.logits);
     mem_free(&m->host.mem, x.cached);
+    mem_free(&m->host.mem, x.beams.at);
     record_free(&x.seen);
     return status;
 }

@@ -197,6 +197,23 @@ static void put_base64(document *d, const seen *t)
     buffer_put(d->b, "\"", 1);
 }
 
+void doc_rows(document *d, const char *key, const seen *t, int64_t first, int64_t n)
+{
+    seen part = *t;
+    part.data = t->data + (first - (t->rows - t->n_kept)) * t->cols;
+    part.n_kept = n;
+    doc_object(d, key);
+    doc_text(d, "name", t->name);
+    doc_int(d, "rows", t->rows);
+    doc_int(d, "cols", t->cols);
+    doc_int(d, "first", first);
+    if (d->page)
+        put_base64(d, &part);
+    else
+        put_decimals(d, &part);
+    doc_end(d);
+}
+
 void doc_tensors(document *d, const char *key)
 {
     doc_list(d, key);

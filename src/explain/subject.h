@@ -32,6 +32,26 @@ typedef struct layer_parts {
     int64_t n_head, n_head_kv, d_key, d_value;
 } layer_parts;
 
+/* What a stage of the sampler left. */
+typedef struct subject_stage {
+    char name[64]; /* "top_k 40" */
+    int64_t n;     /* tokens that remain */
+    weft_candidate best[8];
+    int n_best;
+    double u;   /* the random number that the draw compared; -1: none */
+    int32_t id; /* the token drawn; -1: not yet */
+} subject_stage;
+
+#define MAX_STAGE 8
+
+/* Seconds of the t-th token, with the keys before it cached, and with all t computed again. */
+typedef struct cache_point {
+    int64_t t;
+    double with, without;
+} cache_point;
+
+#define MAX_POINT 3
+
 typedef struct subject {
     const model *model;
     const char *title; /* the model's name */
@@ -41,10 +61,23 @@ typedef struct subject {
     const layer_parts *layer; /* [model->n_layer] */
     const subject_token *token;
     int64_t n_token;
+
+    /* Writes the bytes of any token, as many as fit; returns their number. */
+    size_t (*spell)(const void *speller, int32_t id, char *to, size_t size);
+    const void *speller;
+
     int64_t at_layer, at_head, at_token; /* where the page opens */
     const float *logits;                 /* [n_out] of the last row, or NULL */
     const float *cached; /* [n_out] the same with all keys but the last from the cache, or NULL */
-    double seconds;      /* of the forward */
+    weft_sampler_options sampler; /* of the stages */
+    subject_stage stage[MAX_STAGE];
+    int n_stage;
+    const weft_beam_node *node; /* [n_node] of a beam search, in its order */
+    int64_t n_node;
+    cache_point point[MAX_POINT];
+    int n_point;
+    weft_model_cost cost; /* of the last token */
+    double seconds;       /* of the forward */
 } subject;
 
 /* Finds the parts of a layer in a record. */

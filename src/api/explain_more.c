@@ -1,0 +1,107 @@
+/* explain_more.c - fills the parts of a subject that explain.h lists, by the public functions that
+ * a caller would use. */
+#include "api/api.h"
+#include "api/explain.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- stages ---------------------------------------------------------------------------------- */
+
+static bool keep_stage(void *ud, const weft_sampler_stage *g)
+{
+    subject *to = ud;
+    if (to->n_stage == MAX_STAGE)
+        return true;
+    subject_stage *k = &to->stage[to->n_stage++];
+    const int most = sizeof k->best / sizeof *k->best;
+    *k = (subject_stage){ .n = g->n, .u = g->u, .id = g->id };
+    snprintf(k->name, sizeof k->name, "%s", g->name);
+    k->n_best = g->n_best < most ? (int)g->n_best : most;
+    memcpy(k->best, g->best, (size_t)k->n_best * sizeof *k->best);
+    return true;
+}
+
+weft_status take_stages(weft_model *m, const float *logits, const int32_t *ids, int64_t n,
+                        subject *to, weft_error *err)
+{
+    const int64_t n_out = m->model.n_out;
+    to->sampler = (weft_sampler_options){ .struct_size = sizeof to->sampler,
+                                          .temperature = 0.8,
+                                          .top_k = n_out < 40 ? n_out : 40,
+                                          .top_p = 0.95 };
+    weft_sampler *s = weft_sampler_new(m, &to->sampler, err);
+    if (!s)
+        return err->code;
+    const weft_status status = weft_sampler_stages(s, logits, n_out, ids, n, 8, keep_stage, to,
+                                                   err);
+    weft_sampler_free(s);
+    return status;
+}
+
+/* ---- beams ----------------------------------------------------------------------------------- */
+
+enum { N_BEAM = 4, N_NEW = 6 };
+
+static bool keep_node(void *ud, const weft_beam_node *n)
+{
+    beam_tree *t = ud;
+    if (t->n < t->room)
+        t->at[t->n++] = *n;
+    return true;
+}
+
+weft_status grow_beams(weft_model *m, const int32_t *ids, int64_t n, int threads, beam_tree *to,
+                       weft_error *err)
+{
+    if (m->model.n_ctx > 0 && n + N_NEW > m->model.n_ctx)
+        return WEFT_OK;
+    const weft_engine_options e = { .struct_size = sizeof e,
+                                    .threads = threads,
+                                    .n_session = N_BEAM,
+                                    .n_ctx = n + N_NEW,
+                                    .n_batch = (int)n,
+                                    .kv_type = WEFT_KV_F32 };
+    const weft_beam_options o = { .struct_size = sizeof o,
+                                  .n_beam = N_BEAM,
+                                  .n_new = N_NEW,
+                                  .length_penalty = 1,
+                                  .fn = keep_node,
+                                  .ud = to };
+    to->room = 2 * N_BEAM * N_NEW;
+    to->at = mem_zalloc(&m->host.mem, (size_t)to->room, sizeof *to->at, "beams", err);
+    weft_engine *four = to->at ? weft_engine_new(m, &e, err) : NULL;
+    weft_beams *b = four ? weft_beam_search(four, ids, n, &o, err) : NULL;
+    weft_beams_free(b);
+    weft_engine_free(four);
+    return err->code;
+}
+
+/* ---- the cache ------------------------------------------------------------------------------- */
+
+/* Seconds of evaluating ids[from .. to), the session holding what is before them. */
+static double time_ids(weft_session *s, const int32_t *ids, int64_t from, int64_t to,
+                       weft_error *err)
+{
+    if (weft_session_rewind(s, from, err) != WEFT_OK)
+        return 0;
+    const double began = clock_seconds();
+    weft_session_eval(s, ids + from, to - from, err);
+    return clock_seconds() - began;
+}
+
+weft_status time_cache(weft_session *s, const int32_t *ids, int64_t n, subject *to, weft_error *err)
+{
+    for (int i = MAX_POINT - 1; i >= 0 && err->code == WEFT_OK; i--) {
+        const int64_t t = n >> i;
+        if (t < 2)
+            continue;
+        cache_point *p = &to->point[to->n_point++];
+        p->t = t;
+        p->without = time_ids(s, ids, 0, t, err);
+        if (err->code == WEFT_OK)
+            p->with = time_ids(s, ids, t - 1, t, err);
+    }
+    return err->code;
+}
