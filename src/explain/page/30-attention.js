@@ -6,8 +6,8 @@ const groupOf = (l, head) => Math.floor(head * l.n_head_kv / l.n_head);
 const some = (x, n = 6) => "[" + Array.from(x.subarray(0, n), fmt).join(", ") + (x.length > n ? ", …]" : "]");
 
 // What the chosen query of the chosen head reads and gives.
-function chosen(l) {
-  const i = at.token, head = Math.min(at.head, l.n_head - 1), g = groupOf(l, head), keys = tensor(l.k), values = tensor(l.v);
+function chosen(l, i = at.token) {
+  const head = Math.min(at.head, l.n_head - 1), g = groupOf(l, head), keys = tensor(l.k), values = tensor(l.v);
   return {i, head, s: tensor(l.scores).row(i * l.n_head + head), p: tensor(l.probs).row(i * l.n_head + head),
     q: part(tensor(l.q).row(i), head, l.d_key), k: j => part(keys.row(j), g, l.d_key),
     v: j => values.row(j).subarray(g * l.d_value, g * l.d_value + l.d_value),
@@ -94,16 +94,15 @@ views.mask = (box, v) => {
     wide(heat(N, N, (i, j) => sees(i, j) ? 1 : 0, {top: 1, say: (i, j) => `${word(i)} ${sees(i, j) ? "sees" : "does not see"} ${word(j)}`,
       pick: i => pick({token: i})})));
   if (!l.causal) return;
-  const c = chosen(l), all = Array.from({length: N}, (_, j) => dot(c.q, c.k(j)) * l.scale);
+  const i = at.token < N - 1 ? at.token : Math.floor(N / 2), c = chosen(l, i), all = Array.from({length: N}, (_, j) => dot(c.q, c.k(j)) * l.scale);
   if (l.cap) all.forEach((x, j) => all[j] = l.cap * Math.tanh(x / l.cap));
   const added = all.map((x, j) => Math.fround(x + (sees(c.i, j) ? 0 : -1e9))), max = Math.max(...added);
   const e = added.map(x => Math.exp(x - max)), total = sum(e), hidden = [...added.keys()].filter(j => !sees(c.i, j)).slice(0, 4);
   const shown = [...strongest(c.p, 4), ...hidden];
-  box.append(h("h3", null, "Adding −10⁹ against leaving out"), table(["key", "score", "+ mask", "softmax of that", "by index"],
+  box.append(h("h3", null, `Adding −10⁹ against leaving out, at token ${i}, ${word(i)}`), table(["key", "score", "+ mask", "softmax of that", "by index"],
     shown.map(j => ({on: j === c.i, cells: [`${j} ${word(j)}`, all[j], added[j], e[j] / total, c.p[j] || 0]}))),
-    h("p", null, hidden.length ? "−10⁹ swallows the score in 32 bits, and its exp is 0: the shares are the same. weft leaves the keys "
-      + "out by index, so that they are never computed, and a row without keys is 0 instead of an average."
-      : "The last token sees everything; choose an earlier one to see hidden keys."));
+    h("p", null, "−10⁹ swallows the score in 32 bits, and its exp is 0: the shares are the same. weft leaves the keys "
+      + "out by index, so that they are never computed, and a row without keys is 0 instead of an average."));
 };
 
 // ---- why the root of d
@@ -116,8 +115,7 @@ views.root = (box, v) => {
     raw.push(dot(part(q.row(i), c.head, l.d_key), part(keys.row(j), g, l.d_key)));
   const spread = x => { const m = sum(x) / x.length; return sum(x.map(a => (a - m) ** 2)) / x.length; };
   const soft = x => { const m = Math.max(...x), e = x.map(a => Math.exp(a - m)), t = sum(e); return e.map(a => a / t); };
-  const scaled = raw.map(x => x * l.scale), n = 24, lo = Math.min(...raw), hi = Math.max(...raw), bins = new Array(n).fill(0);
-  raw.forEach(x => bins[Math.min(n - 1, Math.floor((x - lo) / (hi - lo || 1) * n))]++);
+  const scaled = raw.map(x => x * l.scale);
   const own = Array.from(c.p, (_, j) => dot(c.q, c.k(j)));
   box.append(h("p", null, `If the ${l.d_key} columns of q and k were independent with variance 1, q · k would have variance ${l.d_key}, `
     + `and the softmax would give nearly everything to one key. Times ${fmt(l.scale)} the variance is divided by ${fmt(1 / l.scale ** 2)}.`),
@@ -125,7 +123,7 @@ views.root = (box, v) => {
       ["q · k", spread(raw), entropy(soft(own)), Math.max(...soft(own))],
       [`times ${fmt(l.scale)}`, spread(scaled), entropy(c.p), largest(c.p)]]),
     h("h3", null, `All ${raw.length} products of layer ${l.layer}, head ${c.head}`),
-    plot([{x: bins.map((_, i) => lo + (i + .5) / n * (hi - lo)), y: bins}], {zero: true, height: 160, xlabel: "q · k"}));
+    histogram(raw, 24, {xlabel: "q · k"}));
 };
 
 // ---- shared heads
@@ -137,8 +135,8 @@ views.shared = (box, v) => {
     : `Query head h reads key head ⌊h / ${H / v.n_head_kv}⌋: ${H} query heads share ${v.n_head_kv}. Nothing is repeated in memory.`));
   if (!v.latent) box.append(wide(heat(v.n_head_kv, H, (k, q) => groupOf(v, q) === k ? 1 : 0, {top: 1, cell: 14,
     say: (k, q) => groupOf(v, q) === k ? `query head ${q} reads key head ${k}` : ""})));
-  const kinds = [["MHA, each head its own", 2 * H * E * L], [`GQA, ${v.latent ? 8 : v.n_head_kv} key heads`,
-    2 * (v.latent ? Math.min(8, H) : v.n_head_kv) * E * L], ["MQA, one for all", 2 * E * L],
+  const shared = v.n_head_kv > 1 && v.n_head_kv < H ? v.n_head_kv : Math.max(1, Math.floor(H / 4));
+  const kinds = [["MHA, each head its own", 2 * H * E * L], [`GQA, ${shared} key heads`, 2 * shared * E * L], ["MQA, one for all", 2 * E * L],
     [v.latent ? "MLA, this model" : "MLA, a latent of 4 d and d/2 rotary", v.latent ? v.cached : 4.5 * E * L]];
   box.append(h("h3", null, "Cached for a token, all layers"), table(["", "numbers", "f16", "for this model's context"],
     kinds.map(([name, n]) => ({on: n === v.cached, cells: [name, h("span.n", null, count(n)), h("span.n", null, bytes(2 * n)),

@@ -60,12 +60,12 @@ views.beams = (box, v) => {
   for (const n of v.nodes) {
     const [x, y] = where(n), p = parent(n);
     if (p) { const [a, b] = where(p);
-      s.append(h("path." + (path.has(n) ? "b" : "axis"), {d: `M${a + W - 46} ${b - 4}C${a + W - 20} ${b - 4} ${x - 26} ${y - 4} ${x - 4} ${y - 4}`})); }
+      s.append(h("path." + (path.has(n) ? "b" : "axis"), {d: `M${a + 8 + 6.8 * Math.min(11, letters(p.text).length)} ${b - 4}C${a + W - 20} ${b - 4} ${x - 26} ${y - 4} ${x - 4} ${y - 4}`})); }
     s.append(h("text", {x, y, style: path.has(n) ? "font-weight:700;fill:var(--b)" : ""}, letters(n.text).slice(0, 11) + (n.ended ? " ▪" : "")),
       h("text", {x, y: y + 12, style: "opacity:.7"}, fmt(n.sum)));
   }
   box.append(h("p", null, "A search with 4 beams: at every step the 4 best continuations of all live beams stay. Below a token is the sum of "
-    + "log-probabilities of its text; the best text is marked. Greedy decoding would follow the first row only."), wide(s));
+    + "log-probabilities of its text; the best text is marked."), wide(s));
 };
 
 // ---- cost
