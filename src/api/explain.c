@@ -22,6 +22,7 @@ typedef struct explanation {
     layer_parts *layer;
     subject_token *token;
     char *names; /* bytes of all tokens */
+    weft_tokenizer_info tokenizer;
 } explanation;
 
 /* ---- the forward ----------------------------------------------------------------------------- */
@@ -104,6 +105,33 @@ static size_t token_bytes(const weft_tokenizer *t, int32_t id, char *to, size_t 
     return (size_t)snprintf(to, size, "%d", (int)id);
 }
 
+static size_t spell(const void *tokenizer, int32_t id, char *to, size_t size)
+{
+    return token_bytes(tokenizer, id, to, size);
+}
+
+/* Where each token is in the text: encoded again, once with special tokens read in it and once
+ * without, as a caller gives ids and a text, but not how they were made. No span is shown if neither
+ * gives these ids. */
+static weft_status find_spans(explanation *x, weft_error *err)
+{
+    for (int parse = 0; parse < 2 && !x->subject.spans; parse++) {
+        const weft_tokenize_options o = { .struct_size = sizeof o,
+                                          .parse_special = parse,
+                                          .spans = true };
+        weft_tokens *t = weft_tokenizer_encode(x->o.tokenizer, x->o.text, strlen(x->o.text), &o,
+                                               err);
+        if (!t)
+            return err->code;
+        x->subject.spans = t->n == x->n &&
+                           memcmp(t->ids, x->ids, (size_t)x->n * sizeof *t->ids) == 0;
+        for (int64_t i = 0; i < x->n && x->subject.spans; i++)
+            x->token[i].span = t->spans[i];
+        weft_tokens_free(t);
+    }
+    return WEFT_OK;
+}
+
 #define MOST_BYTES 64 /* of a token that are shown */
 
 static weft_status name_tokens(explanation *x, weft_error *err)
@@ -117,8 +145,13 @@ static weft_status name_tokens(explanation *x, weft_error *err)
         char *name = x->names + i * MOST_BYTES;
         x->token[i] = (subject_token){ .id = x->ids[i], .bytes = name };
         x->token[i].n = token_bytes(x->o.tokenizer, x->ids[i], name, MOST_BYTES);
+        if (!x->o.tokenizer)
+            continue;
+        x->token[i].spelled = weft_tokenizer_token(x->o.tokenizer, x->ids[i],
+                                                   &x->token[i].n_spelled);
+        x->token[i].special = weft_tokenizer_is_special(x->o.tokenizer, x->ids[i]);
     }
-    return WEFT_OK;
+    return x->o.tokenizer && x->o.text ? find_spans(x, err) : WEFT_OK;
 }
 
 static weft_status gather(explanation *x, weft_error *err)
@@ -133,6 +166,13 @@ static weft_status gather(explanation *x, weft_error *err)
     x->subject.title = x->o.title ? x->o.title : m->name;
     x->subject.text = x->o.text;
     x->subject.n_text = x->o.text ? strlen(x->o.text) : 0;
+    x->subject.spell = spell;
+    x->subject.speller = x->o.tokenizer;
+    x->tokenizer.struct_size = sizeof x->tokenizer;
+    if (x->o.tokenizer) {
+        weft_tokenizer_get_info(x->o.tokenizer, &x->tokenizer);
+        x->subject.tokenizer = &x->tokenizer;
+    }
     x->subject.seen = &x->seen;
     x->subject.layer = x->layer;
     x->subject.token = x->token;

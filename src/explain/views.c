@@ -5,8 +5,14 @@
 
 const page_view views[] = {
     { 1, "pipeline", "Pipeline", "003 §1, 004 §1.8", NULL, view_pipeline },
+    { 2, "tokens", "Tokens", "003 §2", NULL, view_tokens },
+    { 3, "embeddings", "Embeddings", "003 §3, 000", NULL, view_embeddings },
+    { 4, "positions", "Positions", "003 §3, 004 §1.7", no_position_table, view_positions },
+    { 5, "rope", "Rotary positions", "000, 001, 002, 004 Appendix", no_rope, view_rope },
+    { 6, "residual", "Norm and residual", "000, 002, 003 §4", NULL, view_residual },
     { 7, "query", "One query by hand", "003 §5, 002, 004 §1.2-1.6", no_attention, view_hand },
     { 8, "heads", "Heads", "003 §5, 004 §1.1, §1.6, §1.8", no_attention, view_heads },
+    { 13, "feed_forward", "Feed forward", "000, 002, 003 §7", no_feed_forward, view_feed_forward },
 };
 const int n_view = sizeof views / sizeof *views;
 

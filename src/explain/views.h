@@ -28,9 +28,18 @@ void views_write(const subject *s, const char *only, document *d);
 /* ---- one function for each ------------------------------------------------------------------- */
 
 void view_pipeline(const subject *s, document *d);
+void view_tokens(const subject *s, document *d);
+void view_embeddings(const subject *s, document *d);
+void view_positions(const subject *s, document *d);
+void view_rope(const subject *s, document *d);
+void view_residual(const subject *s, document *d);
+void view_feed_forward(const subject *s, document *d);
 void view_hand(const subject *s, document *d);
 void view_heads(const subject *s, document *d);
 
+const char *no_position_table(const subject *s);
+const char *no_rope(const subject *s);
 const char *no_attention(const subject *s);
+const char *no_feed_forward(const subject *s);
 
 #endif
