@@ -36,10 +36,11 @@ static void put_gain(const subject *s, document *d, const char *key, const char 
     mem_free(d->b->mem, f);
 }
 
-/* Norms of the stream or of a branch; those of heads and latents have another width. */
+/* Norms of the stream or of a branch; not those of queries, keys and latents, which may be as wide. */
 static bool is_norm(const subject *s, const seen *t)
 {
     return !t->lens && t->cols == s->model->d_model && t->rows == s->n_token &&
+           !strstr(t->name, "attn_q") && !strstr(t->name, "attn_k") &&
            (strcmp(t->op->name, "rmsnorm") == 0 || strcmp(t->op->name, "layernorm") == 0);
 }
 

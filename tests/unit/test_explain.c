@@ -543,7 +543,10 @@ static void rotations_turn(void **state)
     };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         weft_model *m = open_path(of[i]);
-        json_t *root = views_of(m, text_ids, N, "rope", NULL, NULL);
+        int32_t ids[24] = { 0 }; /* beyond the old context of a long table, which is 20 */
+        memcpy(ids, text_ids, sizeof text_ids);
+        const int64_t n = strstr(of[i], "phi3-long") ? 24 : N;
+        json_t *root = views_of(m, ids, n, "rope", NULL, NULL);
         const json_t *v = first_view(root), *tables = part(v, "tables"),
                      *layers = part(v, "layers");
         assert_true(json_array_size(layers) > 0);
@@ -660,8 +663,8 @@ static const struct {
     size_t n_norm, n_sum;
 } streams[] = {
     { "golden/llama-gqa", 2 * 2, 2 * 2 },     { "golden/gpt2", 2 * 2, 2 * 2 },
-    { "golden/bert-fill", 2 + 2 * 2, 2 * 2 }, { "golden/gemma2", 4 * 4, 2 * 4 },
-    { "golden/qwen3-moe", 2 * 2, 2 * 2 },     { "golden/granite", 2 * 2, 2 * 2 },
+    { "golden/bert-fill", 2 + 2 * 2, 2 * 2 }, { "golden/gemma2", 4 * 3, 2 * 3 },
+    { "golden/qwen3-moe", 2 * 2, 2 * 2 },     { "golden/granite", 2 * 3, 2 * 3 },
     { "golden/deepseek-v2", 2 * 2, 2 + 3 },
 };
 
