@@ -25,6 +25,7 @@ typedef struct explanation {
     char *names; /* bytes of all tokens */
     float *logits, *cached;
     beam_tree beams;
+    weft_tokenizer_info tokenizer;
 } explanation;
 
 /* ---- the forward ----------------------------------------------------------------------------- */
@@ -137,6 +138,28 @@ static size_t spell(const void *tokenizer, int32_t id, char *to, size_t size)
     return token_bytes(tokenizer, id, to, size);
 }
 
+/* Where each token is in the text: encoded again, once with special tokens read in it and once
+ * without, as a caller gives ids and a text, but not how they were made. No span is shown if neither
+ * gives these ids. */
+static weft_status find_spans(explanation *x, weft_error *err)
+{
+    for (int parse = 0; parse < 2 && !x->subject.spans; parse++) {
+        const weft_tokenize_options o = { .struct_size = sizeof o,
+                                          .parse_special = parse,
+                                          .spans = true };
+        weft_tokens *t = weft_tokenizer_encode(x->o.tokenizer, x->o.text, strlen(x->o.text), &o,
+                                               err);
+        if (!t)
+            return err->code;
+        x->subject.spans = t->n == x->n &&
+                           memcmp(t->ids, x->ids, (size_t)x->n * sizeof *t->ids) == 0;
+        for (int64_t i = 0; i < x->n && x->subject.spans; i++)
+            x->token[i].span = t->spans[i];
+        weft_tokens_free(t);
+    }
+    return WEFT_OK;
+}
+
 #define MOST_BYTES 64 /* of a token that are shown */
 
 static weft_status name_tokens(explanation *x, weft_error *err)
@@ -150,41 +173,58 @@ static weft_status name_tokens(explanation *x, weft_error *err)
         char *name = x->names + i * MOST_BYTES;
         x->token[i] = (subject_token){ .id = x->ids[i], .bytes = name };
         x->token[i].n = token_bytes(x->o.tokenizer, x->ids[i], name, MOST_BYTES);
+        if (!x->o.tokenizer)
+            continue;
+        x->token[i].spelled = weft_tokenizer_token(x->o.tokenizer, x->ids[i],
+                                                   &x->token[i].n_spelled);
+        x->token[i].special = weft_tokenizer_is_special(x->o.tokenizer, x->ids[i]);
     }
-    return WEFT_OK;
+    return x->o.tokenizer && x->o.text ? find_spans(x, err) : WEFT_OK;
 }
 
-static weft_status gather(explanation *x, weft_error *err)
+/* What is known without another forward. */
+static weft_status describe(explanation *x, weft_error *err)
 {
     const model *m = &x->model->model;
+    subject *s = &x->subject;
     x->layer = mem_zalloc(&x->model->host.mem, (size_t)m->n_layer, sizeof *x->layer, "layers", err);
     if (!x->layer || name_tokens(x, err) != WEFT_OK)
         return err->code;
     for (int64_t l = 0; l < m->n_layer; l++)
         x->layer[l] = parts_find(&x->seen, l);
-    x->subject.model = m;
-    x->subject.title = x->o.title ? x->o.title : m->name;
-    x->subject.text = x->o.text;
-    x->subject.n_text = x->o.text ? strlen(x->o.text) : 0;
-    x->subject.seen = &x->seen;
-    x->subject.layer = x->layer;
-    x->subject.token = x->token;
-    x->subject.n_token = x->n;
-    x->subject.at_layer = x->o.layer;
-    x->subject.at_head = x->o.head;
-    x->subject.at_token = x->o.token;
-    x->subject.spell = spell;
-    x->subject.speller = x->o.tokenizer;
-    x->subject.cost.struct_size = sizeof x->subject.cost;
-    if (weft_model_get_cost(x->model, m->task == WEFT_TASK_GENERATE ? x->n : 0, &x->subject.cost,
-                            err) != WEFT_OK)
+    s->model = m;
+    s->title = x->o.title ? x->o.title : m->name;
+    s->text = x->o.text;
+    s->n_text = x->o.text ? strlen(x->o.text) : 0;
+    s->spell = spell;
+    s->speller = x->o.tokenizer;
+    x->tokenizer.struct_size = sizeof x->tokenizer;
+    if (x->o.tokenizer) {
+        weft_tokenizer_get_info(x->o.tokenizer, &x->tokenizer);
+        s->tokenizer = &x->tokenizer;
+    }
+    s->seen = &x->seen;
+    s->layer = x->layer;
+    s->token = x->token;
+    s->n_token = x->n;
+    s->at_layer = x->o.layer;
+    s->at_head = x->o.head;
+    s->at_token = x->o.token;
+    return WEFT_OK;
+}
+
+static weft_status gather(explanation *x, weft_error *err)
+{
+    const bool generates = x->model->model.task == WEFT_TASK_GENERATE;
+    subject *s = &x->subject;
+    s->cost.struct_size = sizeof s->cost;
+    if (describe(x, err) != WEFT_OK ||
+        weft_model_get_cost(x->model, generates ? x->n : 0, &s->cost, err) != WEFT_OK || !generates)
         return err->code;
-    if (m->task != WEFT_TASK_GENERATE)
-        return WEFT_OK;
-    if (take_stages(x->model, x->logits, x->ids, x->n, &x->subject, err) == WEFT_OK)
+    if (take_stages(x->model, x->logits, x->ids, x->n, s, err) == WEFT_OK)
         grow_beams(x->model, x->ids, x->n, x->o.threads, &x->beams, err);
-    x->subject.node = x->beams.at;
-    x->subject.n_node = x->beams.n;
+    s->node = x->beams.at;
+    s->n_node = x->beams.n;
     return err->code;
 }
 

@@ -180,21 +180,50 @@ static void base64_put(base64 *e, uint8_t byte)
         base64_out(e, 4);
 }
 
+static void base64_floats(base64 *e, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        for (int byte = 0; byte < 4; byte++)
+            base64_put(e, (uint8_t)(bits >> 8 * byte));
+    }
+}
+
+static base64 base64_begin(document *d, const char *key)
+{
+    begin(d, key);
+    buffer_put(d->b, "\"", 1);
+    return (base64){ .b = d->b };
+}
+
+static void base64_end(base64 *e)
+{
+    if (e->n > 0)
+        base64_out(e, e->n + 1);
+    buffer_put(e->b, "\"", 1);
+}
+
 static void put_base64(document *d, const seen *t)
 {
-    base64 e = { .b = d->b };
-    begin(d, "data");
-    buffer_put(d->b, "\"", 1);
+    base64 e = base64_begin(d, "data");
     for (int64_t i = 0; i < t->n_kept; i++)
-        for (int64_t k = 0; k < row_length(t, i); k++) {
-            uint32_t bits;
-            memcpy(&bits, &t->data[i * t->cols + k], sizeof bits);
-            for (int byte = 0; byte < 4; byte++)
-                base64_put(&e, (uint8_t)(bits >> 8 * byte));
-        }
-    if (e.n > 0)
-        base64_out(&e, e.n + 1);
-    buffer_put(d->b, "\"", 1);
+        base64_floats(&e, t->data + i * t->cols, row_length(t, i));
+    base64_end(&e);
+}
+
+void doc_floats(document *d, const char *key, const float *x, int64_t n)
+{
+    if (d->page) {
+        base64 e = base64_begin(d, key);
+        base64_floats(&e, x, n);
+        base64_end(&e);
+        return;
+    }
+    doc_list(d, key);
+    for (int64_t i = 0; i < n; i++)
+        real_digits(d, NULL, (double)x[i], 9);
+    doc_end(d);
 }
 
 void doc_rows(document *d, const char *key, const seen *t, int64_t first, int64_t n)

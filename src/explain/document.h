@@ -34,6 +34,9 @@ void doc_text(document *d, const char *key, const char *text);
 void doc_bytes(document *d, const char *key, const char *bytes, size_t n);
 void doc_reals(document *d, const char *key, const double *x, int64_t n);
 
+/* Many numbers that no tensor of the record has: base64 in a page, decimals for programs. */
+void doc_floats(document *d, const char *key, const float *x, int64_t n);
+
 /* A tensor of the record with the numbers that were kept; nothing if t is NULL or none were. */
 void doc_tensor(document *d, const char *key, const seen *t);
 

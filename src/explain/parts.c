@@ -51,14 +51,17 @@ static void find_attention(const record *s, int64_t layer, layer_parts *p)
     p->d_value = p->scores->attention.d_value;
 }
 
+/* Experts may have a shared one beside them, which is a feed forward with names of its own. */
 static void find_feed_forward(const record *s, int64_t layer, layer_parts *p)
 {
-    p->up = record_in(s, layer, "ffn_up");
-    p->gate = record_in(s, layer, "ffn_gate");
-    p->down = record_in(s, layer, "ffn_down");
+    p->moe = record_in(s, layer, "moe");
+    p->shared = p->moe && record_in(s, layer, "ffn_up_shexp");
+    p->up = record_in(s, layer, p->shared ? "ffn_up_shexp" : "ffn_up");
+    p->gate = record_in(s, layer, p->shared ? "ffn_gate_shexp" : "ffn_gate");
+    p->down = record_in(s, layer, p->shared ? "ffn_down_shexp" : "ffn_down");
     p->hidden = p->down ? record_find(s, p->down->input[0]) : NULL;
     p->act = p->gate ? after(s, p->gate) : p->hidden;
-    const seen *first = p->gate ? p->gate : p->up;
+    const seen *first = p->moe ? p->moe : p->gate ? p->gate : p->up;
     p->ffn_norm = first ? record_find(s, first->input[0]) : NULL;
 }
 
@@ -88,4 +91,20 @@ layer_parts parts_find(const record *s, int64_t layer)
     p.attn_out = record_in(s, layer, "attn_output");
     find_sums(s, layer, &p);
     return p;
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+const tensor *weight_named(const model *m, const char *name)
+{
+    for (int64_t i = 0; i < m->n_param; i++)
+        if (strcmp(m->param[i]->name, name) == 0)
+            return m->param[i];
+    return NULL;
+}
+
+void weight_row(const tensor *w, int64_t i, real *to)
+{
+    const size_t row_bytes = dtype_row_bytes(w->type, cols(w));
+    w->type->decode(to, (const char *)w->data + (size_t)i * row_bytes, 0, cols(w));
 }

@@ -26,17 +26,19 @@ static void measure(seen *t, const tensor *x)
     t->min = INFINITY;
     t->max = -INFINITY;
     for (int64_t i = 0; i < rows(x); i++) {
-        double squares = 0;
+        double squares = 0, row_sum = 0;
         for (int64_t k = 0; k < cols(x); k++) {
             const double v = (double)row(x, i)[k];
             if (!isfinite(v))
                 continue;
-            sum += v;
+            row_sum += v;
             squares += v * v;
             t->min = v < t->min ? v : t->min;
             t->max = v > t->max ? v : t->max;
             n++;
         }
+        sum += row_sum;
+        t->row_mean[i] = row_sum / (double)cols(x);
         t->mean_square[i] = squares / (double)cols(x);
     }
     t->mean = n ? sum / (double)n : NAN;
@@ -60,12 +62,14 @@ static int64_t rows_kept(const record *s, const seen *t)
 static bool keep(record *s, seen *t, const tensor *x)
 {
     t->n_kept = rows_kept(s, t);
-    t->mean_square = mem_zalloc(s->mem, (size_t)t->rows, sizeof *t->mean_square, "the page",
+    t->mean_square = mem_zalloc(s->mem, (size_t)t->rows, 2 * sizeof *t->mean_square, "the page",
                                 s->err);
-    if (t->mean_square)
-        measure(t, x);
-    if (!t->mean_square || t->n_kept == 0)
-        return t->mean_square;
+    if (!t->mean_square)
+        return false;
+    t->row_mean = t->mean_square + t->rows;
+    measure(t, x);
+    if (t->n_kept == 0)
+        return true;
     t->data = mem_zalloc(s->mem, (size_t)(t->n_kept * t->cols), sizeof *t->data, "the page",
                          s->err);
     for (int64_t i = 0; i < t->n_kept && t->data; i++)
@@ -100,6 +104,16 @@ static const char *input_name(const record *s, const node *n, int i)
     return n->in[i]->name;
 }
 
+static void take_settings(seen *t, const run *r, const node *n)
+{
+    if (n->op == &attention_scores_op)
+        t->attention = *(const attn *)n->arg;
+    if (strcmp(n->op->name, "rope") == 0)
+        t->rope = rope_spec_in(r, n->arg);
+    if (strstr(n->op->name, "norm"))
+        t->eps = (double)n->f[0];
+}
+
 void record_add(void *ud, const run *r, const node *n)
 {
     record *s = ud;
@@ -117,8 +131,7 @@ void record_add(void *ud, const run *r, const node *n)
     for (int i = 0; i < MAX_INPUT; i++)
         if (n->in[i])
             memcpy(t->input[t->n_input++], input_name(s, n, i), NAME_BYTES);
-    if (n->op == &attention_scores_op)
-        t->attention = *(const attn *)n->arg;
+    take_settings(t, r, n);
     if (is_map(t)) {
         const seen *scores = record_find(s, t->input[0]);
         t->attention = scores ? scores->attention : t->attention;

@@ -18,9 +18,12 @@ typedef struct seen {
     double flops;
     char input[MAX_INPUT][NAME_BYTES]; /* tensors and weights */
     int n_input;
-    attn attention; /* of the scores of an attention; n_head 0: none */
+    attn attention;        /* of the scores of an attention; n_head 0: none */
+    const rope_spec *rope; /* of a rotation; NULL: it is none */
+    double eps;            /* of a norm */
     double mean, min, max;
     double *mean_square; /* [rows] */
+    double *row_mean;    /* [rows] */
     float *data;         /* [n_kept, cols], or NULL: not kept */
     int64_t n_kept;      /* number of rows, the last ones */
 } seen;

@@ -12,6 +12,10 @@ typedef struct subject_token {
     int32_t id;
     const char *bytes;
     size_t n;
+    const char *spelled; /* as the tokenizer's file spells it, n_spelled bytes; or NULL */
+    size_t n_spelled;
+    bool special;
+    weft_span span; /* of the text; both 0: it is of none */
 } subject_token;
 
 /* What is looked at in one layer; NULL: the layer has none. Found by record's names and inputs. */
@@ -29,6 +33,8 @@ typedef struct layer_parts {
     const seen *up, *gate, *act;     /* gate: before its activation; act: after the activation */
     const seen *hidden;              /* what W_2 reads */
     const seen *down, *ffn_sum;      /* its output, and the stream after it */
+    const seen *moe;                 /* the sum of the chosen experts ... */
+    bool shared;                     /* ... beside which up, gate and down are the shared one's */
     int64_t n_head, n_head_kv, d_key, d_value;
 } layer_parts;
 
@@ -57,15 +63,17 @@ typedef struct subject {
     const char *title; /* the model's name */
     const char *text;  /* NULL: ids were given */
     size_t n_text;
-    const record *seen;
-    const layer_parts *layer; /* [model->n_layer] */
-    const subject_token *token;
-    int64_t n_token;
+    bool spans;                           /* tokens have theirs */
+    const weft_tokenizer_info *tokenizer; /* NULL: there is none */
 
     /* Writes the bytes of any token, as many as fit; returns their number. */
     size_t (*spell)(const void *speller, int32_t id, char *to, size_t size);
     const void *speller;
 
+    const record *seen;
+    const layer_parts *layer; /* [model->n_layer] */
+    const subject_token *token;
+    int64_t n_token;
     int64_t at_layer, at_head, at_token; /* where the page opens */
     const float *logits;                 /* [n_out] of the last row, or NULL */
     const float *cached; /* [n_out] the same with all keys but the last from the cache, or NULL */
@@ -82,5 +90,11 @@ typedef struct subject {
 
 /* Finds the parts of a layer in a record. */
 layer_parts parts_find(const record *s, int64_t layer);
+
+/* A weight by the name that a tensor's inputs have, or NULL. */
+const tensor *weight_named(const model *m, const char *name);
+
+/* Its row i as numbers; a gain or a bias is row 0. */
+void weight_row(const tensor *w, int64_t i, real *to);
 
 #endif

@@ -28,6 +28,12 @@ void views_write(const subject *s, const char *only, document *d);
 /* ---- one function for each ------------------------------------------------------------------- */
 
 void view_pipeline(const subject *s, document *d);
+void view_tokens(const subject *s, document *d);
+void view_embeddings(const subject *s, document *d);
+void view_positions(const subject *s, document *d);
+void view_rope(const subject *s, document *d);
+void view_residual(const subject *s, document *d);
+void view_feed_forward(const subject *s, document *d);
 void view_hand(const subject *s, document *d);
 void view_heads(const subject *s, document *d);
 void view_mask(const subject *s, document *d);
@@ -41,10 +47,13 @@ void view_cost(const subject *s, document *d);
 void view_flash(const subject *s, document *d);
 void view_checks(const subject *s, document *d);
 
+const char *no_position_table(const subject *s);
+const char *no_rope(const subject *s);
 const char *no_attention(const subject *s);
 const char *no_latent(const subject *s);
 const char *no_cache(const subject *s);
 const char *no_output(const subject *s);
 const char *no_beams(const subject *s);
+const char *no_feed_forward(const subject *s);
 
 #endif

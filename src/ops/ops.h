@@ -100,6 +100,9 @@ double yarn_magnitude(double factor, double by);
  * table's frequencies depends on the run's context, never on positions.                 [N, H E] */
 tensor *rope(run *r, tensor *x, const rope_table *table);
 
+/* What a table was made of; of a long one, the part that this run uses. */
+const rope_spec *rope_spec_in(const run *r, const rope_table *table);
+
 typedef enum attn_kind {
     ATTN_CAUSAL, /* keys of the same sequence up to the query's position, cached ones included */
     ATTN_FULL,   /* all keys of the same sequence in this batch */

@@ -28,6 +28,7 @@
 #include <assert.h>
 
 struct rope_table {
+    rope_spec spec; /* what it was made of */
     rope_pairing pairing;
     int64_t n_pair, d_head, skip, n_ctx;
     double warmth, warm_ctx;
@@ -117,7 +118,8 @@ static rope_table *table_new(const rope_spec *s, int64_t n_ctx, arena *store, we
     rope_table *t = arena_alloc(store, sizeof *t, err);
     if (!t)
         return NULL;
-    *t = (rope_table){ .pairing = s->pairing,
+    *t = (rope_table){ .spec = *s,
+                       .pairing = s->pairing,
                        .n_pair = s->n_rot / 2,
                        .d_head = s->d_head,
                        .skip = s->skip,
@@ -145,6 +147,11 @@ const rope_table *rope_new(const rope_spec *s, int64_t n_ctx, arena *store, weft
 static const rope_table *table_for(const run *r, const rope_table *t)
 {
     return t->far && (r->n_ctx ? r->n_ctx : t->n_ctx) > t->old_ctx ? t->far : t;
+}
+
+const rope_spec *rope_spec_in(const run *r, const rope_table *t)
+{
+    return &table_for(r, t)->spec;
 }
 
 /* (cos, sin) of every pair at position pos. */

@@ -1,6 +1,7 @@
 /* The page of a model and a text: every number of every view is the number of a trace, bit by bit;
  * what a view derives from them is derived again here; and its identities fail on planted
  * defects. */
+#include "explain/sines.h"
 #include "support.h"
 #include "weft.h"
 
@@ -233,10 +234,618 @@ static void numbers_are_a_trace(void **state)
     }
 }
 
+/* ---- text, rotations, layers ----------------------------------------------------------------- */
+
+/* A document of some views, from any ids. */
+static json_t *views_of(weft_model *m, const int32_t *ids, int64_t n, const char *only,
+                        weft_hook_fn *hook, void *ud)
+{
+    weft_error err = { 0 };
+    json_error_t why;
+    text t = { 0 };
+    const weft_explain_options o = { .struct_size = sizeof o,
+                                     .only = only,
+                                     .token = -1,
+                                     .json = true,
+                                     .all = true,
+                                     .hook = hook,
+                                     .hook_ud = ud };
+    if (weft_explain(m, ids, n, &o, take_text, &t, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    json_t *root = json_loadb(t.at, t.n, JSON_REJECT_DUPLICATES, &why);
+    free(t.at);
+    return root;
+}
+
+/* Within a tolerance of 1, or of the number if it is larger. */
+static void assert_near(double got, double want, double tolerance)
+{
+    assert_that(fabs(got - want) <= tolerance * fmax(1, fabs(want)), "%.9g, expected %.9g", got,
+                want);
+}
+
+static const json_t *part(const json_t *at, const char *key)
+{
+    const json_t *x = json_object_get(at, key);
+    if (!x)
+        fail_msg("no \"%s\"", key);
+    return x;
+}
+
+static const json_t *first_view(const json_t *root)
+{
+    return json_array_get(part(root, "views"), 0);
+}
+
+static double number(const json_t *list, int64_t i)
+{
+    return json_number_value(json_array_get(list, (size_t)i));
+}
+
+static double value(const json_t *at, const char *key)
+{
+    return json_number_value(part(at, key));
+}
+
+static const char *word(const json_t *at, const char *key)
+{
+    return json_string_value(part(at, key));
+}
+
+/* Row i of a tensor. */
+static const json_t *row_of(const json_t *t, int64_t i)
+{
+    return json_array_get(part(t, "data"), (size_t)i);
+}
+
+static weft_model *open_path(const char *path)
+{
+    return open_shown(&(shown_model){ path, NULL });
+}
+
+static const char text_of_tokens[] = "ROMEO: I \xE2\x82\xAC love thee";
+
+static void tokens_have_spans(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    json_error_t why;
+    const char *path = fixture("../models/shakespeare.gguf");
+    weft_model *m = weft_model_open(path, NULL, &err);
+    weft_tokenizer *t = weft_tokenizer_load(path, NULL, &err);
+    const weft_tokenize_options with = { .struct_size = sizeof with, .spans = true };
+    weft_tokens *ids = weft_tokenizer_encode(t, text_of_tokens, strlen(text_of_tokens), &with,
+                                             &err);
+    assert_true(ids->n > 4);
+    for (int wrong = 0; wrong < 2; wrong++) {
+        text page = { 0 };
+        const weft_explain_options o = { .struct_size = sizeof o,
+                                         .text = wrong ? "another text" : text_of_tokens,
+                                         .tokenizer = t,
+                                         .only = "tokens",
+                                         .json = true };
+        assert_int_equal(weft_explain(m, ids->ids, ids->n, &o, take_text, &page, &err), WEFT_OK);
+        json_t *root = json_loadb(page.at, page.n, 0, &why);
+        const json_t *v = first_view(root), *pieces = part(v, "pieces");
+        assert_int_equal(json_is_true(part(v, "spans")), !wrong);
+        assert_int_equal(json_array_size(pieces), (size_t)ids->n);
+        for (int64_t i = 0; i < ids->n && !wrong; i++) {
+            const json_t *p = json_array_get(pieces, (size_t)i);
+            char hex[64] = "";
+            for (uint32_t k = ids->spans[i].from; k < ids->spans[i].to; k++)
+                snprintf(hex + 2 * (k - ids->spans[i].from), 3, "%02x",
+                         (unsigned)(unsigned char)text_of_tokens[k]);
+            assert_int_equal((int64_t)value(p, "from"), ids->spans[i].from);
+            assert_int_equal((int64_t)value(p, "to"), ids->spans[i].to);
+            assert_string_equal(word(p, "bytes"), hex);
+        }
+        json_decref(root);
+        free(page.at);
+    }
+    weft_tokens_free(ids);
+    weft_tokenizer_free(t);
+    weft_model_close(m);
+}
+
+enum { MOST_VOCAB = 128, MOST_WIDTH = 256 };
+
+typedef struct whole_table {
+    int64_t n, width;
+    double at[MOST_VOCAB][MOST_WIDTH];
+} whole_table;
+
+/* Every row of the embedding, as the model looks it up. */
+static void read_table(weft_model *m, whole_table *to)
+{
+    weft_model_info info = { .struct_size = sizeof info };
+    weft_model_get_info(m, &info);
+    to->n = info.n_vocab;
+    assert_true(to->n <= MOST_VOCAB);
+    for (int64_t first = 0; first < to->n; first += N) {
+        int32_t ids[N];
+        int64_t n = 0;
+        for (; n < N && first + n < to->n; n++)
+            ids[n] = (int32_t)(first + n);
+        json_t *root = views_of(m, ids, n, "embeddings", NULL, NULL);
+        const json_t *t = part(json_array_get(part(first_view(root), "steps"), 0), "tensor");
+        assert_string_equal(word(t, "name"), "token_embd");
+        to->width = (int64_t)value(t, "cols");
+        assert_true(to->width <= MOST_WIDTH);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t k = 0; k < to->width; k++)
+                to->at[first + i][k] = number(row_of(t, i), k);
+        json_decref(root);
+    }
+}
+
+static double cosine_of(const whole_table *t, int64_t a, int64_t b)
+{
+    double ab = 0, aa = 0, bb = 0;
+    for (int64_t k = 0; k < t->width; k++) {
+        ab += t->at[a][k] * t->at[b][k];
+        aa += t->at[a][k] * t->at[a][k];
+        bb += t->at[b][k] * t->at[b][k];
+    }
+    return ab / sqrt(aa * bb);
+}
+
+/* The list has the stated cosines, and no row outside of it is nearer than its last one. */
+static void check_neighbours(const json_t *one, const whole_table *t)
+{
+    const int64_t id = (int64_t)value(one, "id");
+    const json_t *list = part(one, "tokens");
+    const int64_t n = (int64_t)json_array_size(list);
+    bool listed[MOST_VOCAB] = { false };
+    double last = 2;
+    assert_int_equal(n, 8);
+    for (int64_t i = 0; i < n; i++) {
+        const json_t *it = json_array_get(list, (size_t)i);
+        const int64_t other = (int64_t)value(it, "id");
+        assert_true(other != id && !listed[other] && value(it, "cosine") <= last);
+        listed[other] = true;
+        last = value(it, "cosine");
+        assert_near(last, cosine_of(t, id, other), 1e-5);
+    }
+    for (int64_t i = 0; i < t->n; i++)
+        assert_true(listed[i] || i == id || cosine_of(t, id, i) <= last + 1e-5);
+}
+
+static void neighbours_are_nearest(void **state)
+{
+    (void)state;
+    static whole_table t;
+    const shown_model of[] = { { "golden/llama-gqa", NULL },   { "golden/llama-gqa", "q8_0" },
+                               { "golden/gpt2", NULL },        { "golden/deepseek-v2", NULL },
+                               { "golden/bert-fill", "q8_0" }, { "golden/qwen3-moe", NULL } };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        weft_model *m = open_shown(&of[i]);
+        read_table(m, &t);
+        json_t *root = views_of(m, text_ids, N, "embeddings", NULL, NULL);
+        const json_t *all = part(first_view(root), "nearest");
+        static const int64_t distinct[] = { 7, 1, 5, 2, 9, 4, 3 }; /* the chosen token is first */
+        assert_int_equal(json_array_size(all), 7);
+        for (size_t k = 0; k < 7; k++) {
+            assert_int_equal((int64_t)value(json_array_get(all, k), "id"), distinct[k]);
+            check_neighbours(json_array_get(all, k), &t);
+        }
+        json_decref(root);
+        weft_model_close(m);
+    }
+}
+
+static void positions_are_the_table(void **state)
+{
+    (void)state;
+    static const char *const of[] = { "golden/gpt2", "golden/bert-fill", "golden/mpnet-fill" };
+    static const int first[] = { 0, 0, 2 }; /* the row of position 0 */
+    for (int i = 0; i < 3; i++) {
+        weft_model *m = open_path(of[i]);
+        json_t *root = views_of(m, text_ids, N, "positions", NULL, NULL);
+        const json_t *v = first_view(root), *t = part(v, "text"), *all = part(v, "numbers");
+        const int64_t T = (int64_t)json_array_size(part(v, "positions"));
+        const int64_t D = (int64_t)json_array_size(part(v, "columns"));
+        assert_int_equal((int64_t)json_array_size(all), T * D);
+        assert_int_equal((int64_t)value(part(v, "table"), "rows"), T);
+        for (int64_t p = 0; p < N; p++)
+            for (int64_t k = 0; k < D; k++)
+                assert_true(number(all, (p + first[i]) * D + k) == number(row_of(t, p), k));
+        assert_true(number(part(part(v, "sines"), "residual"), 0) > 1);
+        json_decref(root);
+        weft_model_close(m);
+    }
+}
+
+/* A table as the 2017 paper, tensor2tensor and fairseq make it. */
+static void make_sines(real *to, int64_t T, int64_t D, sine_layout layout)
+{
+    const int64_t half = D / 2;
+    for (int64_t i = 0; i < T; i++)
+        for (int64_t j = 0; j < half; j++) {
+            const double e = layout == SINES_FAIRSEQ ? (double)j / (double)(half - 1)
+                                                     : 2.0 * (double)j / (double)D;
+            const double angle = (double)i / pow(10000, e);
+            to[i * D + (layout == SINES_INTERLEAVED ? 2 * j : j)] = (real)sin(angle);
+            to[i * D + (layout == SINES_INTERLEAVED ? 2 * j + 1 : half + j)] = (real)cos(angle);
+        }
+}
+
+static void sines_rotate(void **state)
+{
+    (void)state;
+    enum { T = 40, D = 12 };
+    real table[T * D];
+    for (sine_layout made = 0; made < N_SINES; made++)
+        for (int64_t k = 1; k < 6; k++) {
+            make_sines(table, T, D, made);
+            for (sine_layout l = 0; l < N_SINES; l++) {
+                const double r = sine_residual(table, T, D, l, k);
+                assert_true(l == made ? r < 1e-6 : r > 0.01);
+            }
+            table[7 * D + 3] += 1; /* one number of one position is wrong */
+            assert_true(sine_residual(table, T, D, made, k) > 0.03);
+        }
+    uint64_t seed = 5;
+    for (int i = 0; i < T * D; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        table[i] = (real)((double)(seed >> 40) / (1 << 24) - 0.5);
+    }
+    assert_true(fabs(sine_residual(table, T, D, SINES_HALVES, 1) - sqrt(2)) < 0.15);
+}
+
+/* ---- rotations */
+
+/* Columns of pair j. */
+static void columns_of(const json_t *t, int64_t j, int64_t *a, int64_t *b)
+{
+    const int64_t skip = (int64_t)value(t, "skip"), half = (int64_t)value(t, "n_rot") / 2;
+    const bool beside = strcmp(word(t, "pairing"), "adjacent") == 0;
+    *a = skip + (beside ? 2 * j : j);
+    *b = skip + (beside ? 2 * j + 1 : half + j);
+}
+
+/* Every pair of every head of every row turns as the view says, and nothing else changes. */
+static void check_turn(const json_t *t, const json_t *before, const json_t *after)
+{
+    const int64_t E = (int64_t)value(t, "d_head"), width = (int64_t)value(before, "cols");
+    const json_t *pairs = part(t, "pairs");
+    assert_true(width % E == 0);
+    for (int64_t m = 0; m < N; m++) {
+        const double warm = value(t, "warmth") == 0
+                                ? 1
+                                : 1 + value(t, "warmth") *
+                                          log(1 + floor((double)m / value(t, "warm_ctx")));
+        const double by = value(t, "magnitude") * warm;
+        const json_t *x = row_of(before, m), *y = row_of(after, m);
+        for (int64_t c = 0; c < width; c += E) {
+            bool turned[1024] = { false };
+            for (int64_t j = 0; j < (int64_t)json_array_size(pairs); j++) {
+                int64_t a, b;
+                columns_of(t, j, &a, &b);
+                turned[a] = turned[b] = true;
+                const double f = value(json_array_get(pairs, (size_t)j), "frequency");
+                const double s = by * sin((double)m * f), o = by * cos((double)m * f);
+                const double xa = number(x, c + a), xb = number(x, c + b);
+                assert_near(number(y, c + a), xa * o - xb * s, 2e-5);
+                assert_near(number(y, c + b), xa * s + xb * o, 2e-5);
+            }
+            for (int64_t k = 0; k < E; k++)
+                assert_true(turned[k] || number(x, c + k) == number(y, c + k));
+        }
+    }
+}
+
+static void rotations_turn(void **state)
+{
+    (void)state;
+    static const char *const of[] = {
+        "golden/llama-gqa",  "golden/gpt2-rope", "golden/deepseek-v2",  "golden/deepseek-v3",
+        "golden/llama-yarn", "golden/gemma3",    "golden/ministral3",   "golden/phi3-long",
+        "golden/phi3-short", "golden/qwen3-moe", "golden/llama-linear", "golden/nomic-fill"
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        weft_model *m = open_path(of[i]);
+        int32_t ids[24] = { 0 }; /* beyond the old context of a long table, which is 20 */
+        memcpy(ids, text_ids, sizeof text_ids);
+        const int64_t n = strstr(of[i], "phi3-long") ? 24 : N;
+        json_t *root = views_of(m, ids, n, "rope", NULL, NULL);
+        const json_t *v = first_view(root), *tables = part(v, "tables"),
+                     *layers = part(v, "layers");
+        assert_true(json_array_size(layers) > 0);
+        for (size_t l = 0; l < json_array_size(layers); l++) {
+            const json_t *it = json_array_get(layers, l);
+            check_turn(json_array_get(tables, (size_t)value(it, "q_table")), part(it, "q_before"),
+                       part(it, "q"));
+            check_turn(json_array_get(tables, (size_t)value(it, "k_table")), part(it, "k_before"),
+                       part(it, "k"));
+        }
+        json_decref(root);
+        weft_model_close(m);
+    }
+    weft_model *m = open_path("golden/gpt2");
+    json_t *root = views_of(m, text_ids, N, "rope", NULL, NULL);
+    assert_non_null(strstr(word(first_view(root), "why_not"), "does not turn"));
+    json_decref(root);
+    weft_model_close(m);
+}
+
+/* The three branches of Llama 3 by wavelength, from the numbers of the file. */
+static void branches_follow_wavelengths(void **state)
+{
+    (void)state;
+    weft_model *m = open_path("golden/llama-gqa");
+    json_t *root = views_of(m, text_ids, N, "rope", NULL, NULL);
+    const json_t *t = json_array_get(part(first_view(root), "tables"), 0);
+    const json_t *pairs = part(t, "pairs");
+    const double old = 64, low = value(t, "low_freq"), high = value(t, "high_freq"), pi = acos(-1);
+    int seen[3] = { 0 };
+    assert_string_equal(word(t, "scaling"), "llama3");
+    assert_true(value(t, "old_ctx") == old);
+    for (size_t j = 0; j < json_array_size(pairs); j++) {
+        const json_t *p = json_array_get(pairs, j);
+        const double n_rot = 2 * (double)json_array_size(pairs);
+        const double f = pow(value(t, "theta"), -2 * (double)j / n_rot), wave = 2 * pi / f;
+        const int branch = wave < old / high ? 0 : wave > old / low ? 2 : 1;
+        const double smooth = (old / wave - low) / (high - low), s = value(t, "stretch");
+        const double want[] = { f, (1 - smooth) * f / s + smooth * f, f / s };
+        static const char *const name[] = { "kept", "between", "divided" };
+        assert_string_equal(word(p, "branch"), name[branch]);
+        assert_near(value(p, "plain") / f, 1, 1e-9);
+        assert_near(value(p, "frequency") / want[branch], 1, 1e-9);
+        seen[branch]++;
+    }
+    assert_true(seen[0] > 0 && seen[2] > 0);
+    json_decref(root);
+    weft_model_close(m);
+}
+
+/* ---- layers */
+
+typedef struct row_numbers {
+    double mean, rms;
+} row_numbers;
+
+static row_numbers measure_row(const kept *k, int64_t i)
+{
+    double sum = 0, squares = 0;
+    for (int64_t c = 0; c < k->cols; c++) {
+        const double x = (double)k->data[i * k->cols + c];
+        sum += x;
+        squares += x * x;
+    }
+    return (row_numbers){ sum / (double)k->cols, sqrt(squares / (double)k->cols) };
+}
+
+static const kept *found(const traced *t, const char *name)
+{
+    const kept *k = find(t, name);
+    if (!k)
+        fail_msg("a trace has no %s", name);
+    return k;
+}
+
+static void check_norm(const json_t *o, const traced *t)
+{
+    const kept *x = found(t, word(o, "of")), *y = found(t, word(o, "name"));
+    const json_t *w = part(o, "gain"), *b = json_object_get(o, "bias");
+    const bool centred = strcmp(word(o, "op"), "layernorm") == 0;
+    for (int64_t i = 0; i < N; i++) {
+        const row_numbers before = measure_row(x, i), after = measure_row(y, i);
+        assert_near(number(part(o, "mean_before"), i), before.mean, 1e-5);
+        assert_near(number(part(o, "rms_before"), i), before.rms, 1e-5);
+        assert_near(number(part(o, "mean_after"), i), after.mean, 1e-5);
+        assert_near(number(part(o, "rms_after"), i), after.rms, 1e-5);
+        const double mean = centred ? before.mean : 0;
+        const double scale = 1 / sqrt(before.rms * before.rms - mean * mean + value(o, "eps"));
+        for (int64_t k = 0; k < x->cols; k++)
+            assert_near((double)y->data[i * y->cols + k],
+                        ((double)x->data[i * x->cols + k] - mean) * scale * number(w, k) +
+                            (b ? number(b, k) : 0),
+                        2e-5);
+    }
+}
+
+static void check_sum(const json_t *o, const traced *t)
+{
+    const kept *x = found(t, word(o, "to")), *h = found(t, word(o, "adds"));
+    const kept *y = found(t, word(o, "name"));
+    for (int64_t i = 0; i < N; i++) {
+        assert_near(number(part(o, "x"), i), measure_row(x, i).rms, 1e-5);
+        assert_near(number(part(o, "h"), i), measure_row(h, i).rms, 1e-5);
+        assert_near(number(part(o, "y"), i), measure_row(y, i).rms, 1e-5);
+    }
+    for (int64_t k = 0; k < N * y->cols; k++)
+        assert_true(x->data[k] + h->data[k] == y->data[k]);
+}
+
+/* Norms and sums of all layers, and norms outside. DeepSeek's layers with experts have three sums:
+ * the shared expert's too. */
+static const struct {
+    const char *path;
+    size_t n_norm, n_sum;
+} streams[] = {
+    { "golden/llama-gqa", 2 * 2, 2 * 2 },     { "golden/gpt2", 2 * 2, 2 * 2 },
+    { "golden/bert-fill", 2 + 2 * 2, 2 * 2 }, { "golden/gemma2", 4 * 3, 2 * 3 },
+    { "golden/qwen3-moe", 2 * 2, 2 * 2 },     { "golden/granite", 2 * 3, 2 * 3 },
+    { "golden/deepseek-v2", 2 * 2, 2 + 3 },
+};
+
+static void norms_and_sums(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
+        static traced seen;
+        weft_model *m = open_path(streams[i].path);
+        weft_model_info info = { .struct_size = sizeof info };
+        weft_model_get_info(m, &info);
+        (info.task == WEFT_TASK_GENERATE ? trace_decoder : trace_encoder)(m, &seen);
+        json_t *root = views_of(m, text_ids, N, "residual", NULL, NULL);
+        const json_t *norms = part(first_view(root), "norms"),
+                     *sums = part(first_view(root), "sums");
+        assert_int_equal(json_array_size(norms), streams[i].n_norm);
+        assert_int_equal(json_array_size(sums), streams[i].n_sum);
+        int64_t n_layer = 0;
+        for (size_t k = 0; k < json_array_size(norms); k++)
+            check_norm(json_array_get(norms, k), &seen);
+        for (size_t k = 0; k < json_array_size(sums); k++) {
+            check_sum(json_array_get(sums, k), &seen);
+            n_layer += strcmp(word(json_array_get(sums, k), "branch"), "attention") == 0;
+        }
+        assert_int_equal(n_layer, info.n_layer);
+        json_decref(root);
+        forget(&seen);
+        weft_model_close(m);
+    }
+}
+
+/* What W_2 reads becomes: row 0 zeros, row i the unit of neuron first + i - 1. */
+typedef struct units {
+    const char *name;
+    int64_t first;
+} units;
+
+static void set_units(void *ud, const weft_trace_tensor *t, float *data)
+{
+    const units *u = ud;
+    if (strcmp(t->name, u->name) != 0)
+        return;
+    for (int64_t i = 0; i < t->rows; i++)
+        for (int64_t k = 0; k < t->cols; k++)
+            data[i * t->stride + k] = i > 0 && k == u->first + i - 1;
+}
+
+/* So row i of the output less row 0, which is the bias, is that neuron's column. */
+static void check_columns(weft_model *m, const char *hidden)
+{
+    units u = { hidden, 0 };
+    int64_t F = 1;
+    while (u.first < F) {
+        json_t *root = views_of(m, text_ids, N, "feed_forward", set_units, &u);
+        const json_t *l = json_array_get(part(first_view(root), "layers"), 0);
+        const json_t *length = part(l, "column_length"), *down = part(l, "down");
+        F = (int64_t)json_array_size(length);
+        assert_string_equal(word(part(l, "hidden"), "name"), hidden);
+        for (int64_t i = 1; i < N && u.first + i - 1 < F; i++) {
+            double squares = 0;
+            for (int64_t k = 0; k < (int64_t)value(down, "cols"); k++) {
+                const double x = number(row_of(down, i), k) - number(row_of(down, 0), k);
+                squares += x * x;
+            }
+            assert_near(number(length, u.first + i - 1), sqrt(squares), 1e-4);
+        }
+        u.first += N - 1;
+        json_decref(root);
+    }
+    assert_true(F > N);
+}
+
+static void neurons_have_columns(void **state)
+{
+    (void)state;
+    static const char *const of[][2] = { { "golden/llama-gqa", "blk.0.glu" },
+                                         { "golden/gpt2", "blk.0.ffn_up.gelu_tanh" },
+                                         { "golden/bert-fill", "blk.0.ffn_up.gelu" },
+                                         { "golden/deepseek-v3", "blk.0.glu" } };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        weft_model *m = open_path(of[i][0]);
+        check_columns(m, of[i][1]);
+        weft_model_close(m);
+    }
+}
+
+/* The parts of a feed forward belong together: act(gate) up = hidden; shares times outputs = sum. */
+static void feed_forward_adds_up(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path;
+        bool experts, shared;
+    } of[] = { { "golden/llama-gqa", false, false },
+               { "golden/qwen3-moe", true, false },
+               { "golden/mixtral", true, false },
+               { "golden/deepseek-v3", true, true } };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        weft_model *m = open_path(of[i].path);
+        json_t *root = views_of(m, text_ids, N, "feed_forward", NULL, NULL);
+        const json_t *layers = part(first_view(root), "layers");
+        const json_t *l = json_array_get(layers, json_array_size(layers) - 1);
+        assert_int_equal(json_object_get(l, "experts") != NULL, of[i].experts);
+        assert_int_equal(json_object_get(l, "up") != NULL, of[i].shared || !of[i].experts);
+        if (json_object_get(l, "up")) {
+            const json_t *up = part(l, "up"), *act = part(l, "act"), *h = part(l, "hidden");
+            assert_int_equal(json_is_true(part(l, "shared")), of[i].shared);
+            for (int64_t k = 0; k < (int64_t)value(up, "cols"); k++) {
+                const double g = number(row_of(part(l, "gate"), 3), k);
+                assert_near(number(row_of(act, 3), k), g / (1 + exp(-g)), 1e-5);
+                assert_near(number(row_of(h, 3), k),
+                            number(row_of(act, 3), k) * number(row_of(up, 3), k), 1e-5);
+            }
+        }
+        const json_t *e = of[i].experts ? part(l, "experts") : NULL;
+        for (int64_t t = 0; e && t < N; t++) {
+            const int64_t k = (int64_t)value(part(e, "chosen"), "cols");
+            for (int64_t c = 0; c < (int64_t)value(part(e, "sum"), "cols"); c++) {
+                double sum = 0;
+                for (int64_t j = 0; j < k; j++)
+                    sum += number(row_of(part(e, "shares"), t), j) *
+                           number(row_of(part(e, "out"), t * k + j), c);
+                assert_near(number(row_of(part(e, "sum"), t), c), sum, 2e-5);
+            }
+        }
+        json_decref(root);
+        weft_model_close(m);
+    }
+}
+
+/* In a page, numbers that are no tensor are base64 of what JSON has. */
+static void page_numbers_are_the_same(void **state)
+{
+    (void)state;
+    static const char letter[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    weft_model *m = open_path("golden/gpt2");
+    json_t *root = views_of(m, text_ids, N, "positions", NULL, NULL);
+    const json_t *want = part(first_view(root), "numbers");
+    const text page = explain(m,
+                              &(weft_explain_options){ .struct_size = sizeof(weft_explain_options),
+                                                       .only = "positions" });
+    const char *at = strstr(page.at, "\"numbers\":\"");
+    assert_non_null(at);
+    at += strlen("\"numbers\":\"");
+    uint64_t bits = 0;
+    uint8_t bytes[8];
+    size_t n_byte = 0, n = 0;
+    for (int n_bit = 0; strchr(letter, *at); at++) {
+        bits = bits << 6 | (uint64_t)(strchr(letter, *at) - letter);
+        n_bit += 6;
+        if (n_bit < 8)
+            continue;
+        bytes[n_byte++] = (uint8_t)(bits >> (n_bit -= 8));
+        if (n_byte < 4)
+            continue;
+        float x;
+        memcpy(&x, bytes, sizeof x);
+        assert_true(x == (float)number(want, (int64_t)n++));
+        n_byte = 0;
+    }
+    assert_int_equal(n, json_array_size(want));
+    free(page.at);
+    json_decref(root);
+    weft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("explain: every number is a trace's, by bits", numbers_are_a_trace),
+        TEST("explain: tokens have the tokenizer's spans, or none", tokens_have_spans),
+        TEST("explain: neighbours are the nearest of all rows", neighbours_are_nearest),
+        TEST("explain: positions are the table's rows", positions_are_the_table),
+        TEST("explain: tables of sines rotate, others do not", sines_rotate),
+        TEST("explain: every pair turns as the view says", rotations_turn),
+        TEST("explain: llama3's branches follow wavelengths", branches_follow_wavelengths),
+        TEST("explain: norms and sums are those of a trace", norms_and_sums),
+        TEST("explain: lengths of neurons are of their columns", neurons_have_columns),
+        TEST("explain: gates, shares and outputs add up", feed_forward_adds_up),
+        TEST("explain: numbers of a page are those of its JSON", page_numbers_are_the_same),
     };
     return RUN(tests);
 }

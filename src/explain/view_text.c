@@ -1,0 +1,229 @@
+/* view_text.c - from text to what enters the first block: tokens, embeddings, positions. */
+#include "explain/nearest.h"
+#include "explain/sines.h"
+#include "explain/views.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+static void put_hex(document *d, const char *key, const char *bytes, size_t n)
+{
+    char text[2 * 64 + 1] = "";
+    n = n < 64 ? n : 64;
+    for (size_t i = 0; i < n; i++)
+        snprintf(text + 2 * i, 3, "%02x", (unsigned)(unsigned char)bytes[i]);
+    doc_text(d, key, text);
+}
+
+void view_tokens(const subject *s, document *d)
+{
+    if (s->tokenizer) {
+        doc_object(d, "tokenizer");
+        doc_text(d, "model", s->tokenizer->model);
+        doc_text(d, "source", s->tokenizer->source);
+        doc_int(d, "n_vocab", s->tokenizer->n_vocab);
+        doc_bool(d, "byte_level", s->tokenizer->byte_level);
+        doc_end(d);
+    }
+    doc_bool(d, "spans", s->spans);
+    doc_list(d, "pieces");
+    for (int64_t i = 0; i < s->n_token; i++) {
+        const subject_token *t = &s->token[i];
+        doc_object(d, NULL);
+        if (t->spelled)
+            doc_bytes(d, "spelled", t->spelled, t->n_spelled);
+        doc_bool(d, "special", t->special);
+        if (s->spans) {
+            doc_int(d, "from", t->span.from);
+            doc_int(d, "to", t->span.to);
+            put_hex(d, "bytes", s->text + t->span.from, t->span.to - t->span.from);
+        }
+        doc_end(d);
+    }
+    doc_end(d);
+}
+
+/* ---- embeddings ------------------------------------------------------------------------------ */
+
+/* The first tensor that looks up rows of a table of this name, such as "position_embd". */
+static const seen *looked_up(const subject *s, const char *stem)
+{
+    for (int64_t i = 0; i < s->seen->n; i++) {
+        const seen *t = &s->seen->at[i];
+        if (strcmp(t->op->name, "embed") == 0 && strstr(t->name, stem))
+            return t;
+    }
+    return NULL;
+}
+
+static const tensor *table_of(const subject *s, const seen *t)
+{
+    return t ? weight_named(s->model, t->input[0]) : NULL;
+}
+
+static void put_table(document *d, const tensor *w)
+{
+    doc_object(d, "table");
+    doc_text(d, "name", w->name);
+    doc_text(d, "type", w->type->name);
+    doc_int(d, "rows", rows(w));
+    doc_int(d, "cols", cols(w));
+    doc_end(d);
+}
+
+/* What happens before the first block, in order. */
+static void put_steps(const subject *s, document *d)
+{
+    doc_list(d, "steps");
+    for (int64_t i = 0; i < s->seen->n && s->seen->at[i].layer < 0; i++) {
+        const seen *t = &s->seen->at[i];
+        doc_object(d, NULL);
+        doc_text(d, "name", t->name);
+        doc_text(d, "op", t->op->name);
+        doc_text(d, "formula", t->op->formula);
+        doc_list(d, "reads");
+        for (int k = 0; k < t->n_input; k++)
+            doc_text(d, NULL, t->input[k]);
+        doc_end(d);
+        doc_tensor(d, "tensor", t);
+        doc_end(d);
+    }
+    doc_end(d);
+}
+
+/* The distinct tokens of the text, the one that the page opens with first. */
+static void ask(const subject *s, int64_t n_row, nearest *q)
+{
+    for (int64_t i = -1; i < s->n_token && q->n < MOST_ASKED; i++) {
+        const int64_t id = s->token[i < 0 ? s->at_token : i].id;
+        int k = 0;
+        while (k < q->n && q->asked[k] != id)
+            k++;
+        if (k == q->n && id >= 0 && id < n_row)
+            q->asked[q->n++] = id;
+    }
+}
+
+static void put_nearest(const subject *s, const nearest *q, document *d)
+{
+    doc_list(d, "nearest");
+    for (int a = 0; a < q->n; a++) {
+        doc_object(d, NULL);
+        doc_int(d, "id", q->asked[a]);
+        doc_list(d, "tokens");
+        for (int i = 0; i < q->n_best[a]; i++) {
+            char name[64];
+            const int64_t id = q->best[a][i].row;
+            doc_object(d, NULL);
+            doc_int(d, "id", id);
+            doc_bytes(d, "text", name, s->spell(s->speller, (int32_t)id, name, sizeof name));
+            doc_real(d, "cosine", (double)q->best[a][i].cosine);
+            doc_end(d);
+        }
+        doc_end(d);
+        doc_end(d);
+    }
+    doc_end(d);
+}
+
+void view_embeddings(const subject *s, document *d)
+{
+    const tensor *w = table_of(s, looked_up(s, "token_embd"));
+    nearest q = { 0 };
+    put_steps(s, d);
+    if (!w)
+        return;
+    put_table(d, w);
+    ask(s, rows(w), &q);
+    if (nearest_find(&q, w, s->model->kern, d->b->mem, d->b->err) != WEFT_OK)
+        d->b->failed = true;
+    put_nearest(s, &q, d);
+}
+
+/* ---- positions ------------------------------------------------------------------------------- */
+
+const char *no_position_table(const subject *s)
+{
+    if (table_of(s, looked_up(s, "position_embd")))
+        return NULL;
+    return s->model->rope.n_rot > 0
+               ? "No table of positions is added to the embeddings: this model turns queries and "
+                 "keys by their positions instead, in every layer that rotates. See view 5."
+               : "This model adds no table of positions to the embeddings.";
+}
+
+#define MOST_SHOWN  128 /* rows and columns of a table that a page draws */
+#define MOST_TESTED 512 /* rows that are tested for sines */
+
+/* Evenly spread indices of n, at most MOST_SHOWN; returns their number. */
+static int64_t spread(int64_t n, int64_t *index)
+{
+    const int64_t shown = n < MOST_SHOWN ? n : MOST_SHOWN;
+    for (int64_t i = 0; i < shown; i++)
+        index[i] = i * n / shown;
+    return shown;
+}
+
+static void put_indices(document *d, const char *key, const int64_t *index, int64_t n)
+{
+    doc_list(d, key);
+    for (int64_t i = 0; i < n; i++)
+        doc_int(d, NULL, index[i]);
+    doc_end(d);
+}
+
+static void put_samples(const tensor *w, real *row_of, float *shown, document *d)
+{
+    int64_t at[MOST_SHOWN], column[MOST_SHOWN];
+    const int64_t n = spread(rows(w), at), n_column = spread(cols(w), column);
+    for (int64_t i = 0; i < n; i++) {
+        weight_row(w, at[i], row_of);
+        for (int64_t k = 0; k < n_column; k++)
+            shown[i * n_column + k] = (float)row_of[column[k]];
+    }
+    put_indices(d, "positions", at, n);
+    put_indices(d, "columns", column, n_column);
+    doc_floats(d, "numbers", shown, n * n_column);
+}
+
+/* The layout that fits best, and its residuals when moved by 1, 2, 4, 8. */
+static void put_sines(const tensor *w, real *table, document *d)
+{
+    static const char *const names[N_SINES] = { "interleaved", "halves", "fairseq" };
+    const int64_t T = rows(w) < MOST_TESTED ? rows(w) : MOST_TESTED;
+    sine_layout best = SINES_INTERLEAVED;
+    for (int64_t i = 0; i < T; i++)
+        weight_row(w, i, table + i * cols(w));
+    for (sine_layout l = best; l < N_SINES; l++)
+        if (sine_residual(table, T, cols(w), l, 1) < sine_residual(table, T, cols(w), best, 1))
+            best = l;
+    doc_object(d, "sines");
+    doc_text(d, "layout", names[best]);
+    doc_int(d, "tested", T);
+    doc_list(d, "residual");
+    for (int64_t k = 1; k <= 8; k *= 2)
+        doc_real(d, NULL, sine_residual(table, T, cols(w), best, k));
+    doc_end(d);
+    doc_end(d);
+}
+
+void view_positions(const subject *s, document *d)
+{
+    const seen *t = looked_up(s, "position_embd");
+    const tensor *w = table_of(s, t);
+    mem *m = d->b->mem;
+    real *table = mem_zalloc(m, MOST_TESTED, (size_t)cols(w) * sizeof *table, "positions",
+                             d->b->err);
+    float *shown = mem_zalloc(m, MOST_SHOWN * MOST_SHOWN, sizeof *shown, "positions", d->b->err);
+    put_table(d, w);
+    doc_tensor(d, "text", t);
+    d->b->failed = d->b->failed || !table || !shown;
+    if (table && shown) {
+        put_samples(w, table, shown, d);
+        put_sines(w, table, d);
+    }
+    mem_free(m, table);
+    mem_free(m, shown);
+}
