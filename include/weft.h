@@ -417,6 +417,67 @@ WEFT_API weft_tokens *weft_tokenizer_encode(const weft_tokenizer *tokenizer, con
                                             weft_error *err);
 WEFT_API void weft_tokens_free(weft_tokens *tokens);
 
+/* How a text becomes tokens, step by step:
+ *
+ *     NORMALIZED  a stretch of the text, as the normalizer rewrites it
+ *     ADDED       a token that is cut out of the text before anything else happens to it
+ *     WORD        a word, as the pre-tokenizer cuts it; the steps up to PIECES are about it
+ *       SYMBOLS   BPE: the letters or bytes that it begins as
+ *       MERGE     BPE: two neighbours become one piece: the pair of lowest rank, the leftmost of equals
+ *       PATH      Unigram: the pieces with the largest sum of scores
+ *       MATCH     WordPiece: the longest piece that fits next; id -1: none does, so the word is unknown
+ *     PIECES      the tokens of the word
+ *     TOKENS      all tokens of the text
+ *
+ * A word that is a token by itself may need no steps. One that spells a token it may not become is shown
+ * twice: whole, without PIECES, then as the words it is cut into. */
+typedef enum weft_step_kind {
+    WEFT_STEP_NORMALIZED,
+    WEFT_STEP_ADDED,
+    WEFT_STEP_WORD,
+    WEFT_STEP_SYMBOLS,
+    WEFT_STEP_MERGE,
+    WEFT_STEP_PATH,
+    WEFT_STEP_MATCH,
+    WEFT_STEP_PIECES,
+    WEFT_STEP_TOKENS,
+} weft_step_kind;
+
+/* The bytes [from, to) of a word. */
+typedef struct weft_piece {
+    int32_t id; /* -1: not a token */
+    uint32_t from, to;
+    double score; /* PATH: of the piece; otherwise 0 */
+} weft_piece;
+
+/* Valid during the call. Fields that a kind does not name are 0. */
+typedef struct weft_tokenizer_step {
+    size_t struct_size;
+    weft_step_kind kind;
+    int type;         /* 1: about the second text of a pair */
+    weft_span span;   /* what it is about, in the text; not TOKENS */
+    const char *text; /* [length] the normalised text, the added token in the text, or the word */
+    size_t length;
+    weft_piece piece;       /* ADDED: its id; MERGE: the new piece; MATCH */
+    weft_piece left, right; /* MERGE: the pair */
+    int64_t rank; /* MERGE: line of the merge, or rank of the token; -1: the file has scores */
+    double score; /* MERGE by scores: of the new piece. PATH: the sum, which SentencePiece's float
+                     arithmetic counts anew where it passes 100000 */
+    const weft_piece *pieces; /* [n_piece] SYMBOLS, PATH, PIECES: in order. MERGE: after it; none in
+                                 words that begin as more than 512 symbols */
+    size_t n_piece;
+    const weft_tokens *tokens; /* TOKENS */
+} weft_tokenizer_step;
+
+/* Return false to stop with WEFT_ESTOPPED. */
+typedef bool weft_tokenizer_step_fn(void *ud, const weft_tokenizer_step *step);
+
+/* Encodes as weft_tokenizer_encode does, and calls fn for each step of it. The last step has the
+ * tokens that weft_tokenizer_encode returns, with spans. */
+WEFT_API weft_status weft_tokenizer_steps(const weft_tokenizer *tokenizer, const char *text,
+                                          size_t length, const weft_tokenize_options *options,
+                                          weft_tokenizer_step_fn *fn, void *ud, weft_error *err);
+
 /* The exact bytes of a token in running text; as weft_model_piece. */
 WEFT_API int64_t weft_tokenizer_piece(const weft_tokenizer *tokenizer, int32_t id, char *bytes,
                                       size_t size);

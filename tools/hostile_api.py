@@ -100,7 +100,7 @@ MODES = {
     "weft_kernel_pool.n_key": ("R-", BUFFER),
     # sizes of buffers of which no more is written than there is to write
     "weft_model_piece.size": "AA", "weft_tokenizer_piece.size": "AA",
-    "weft_tokenizer_encode.length": "AR",  # 2^30 bytes and more, before they are read
+    "weft_tokenizer_steps.length": "AR", "weft_tokenizer_encode.length": "AR",  # 2^30 bytes and more, before they are read
     "weft_tokenize_options.pair_length": "AR", "weft_tokenize_options.trusted": "AA", "weft_tokenize_options.gated": "AA",
     "weft_tokenize_options.n_trusted": "AR", "weft_tokenize_options.n_gated": "AR",
     # more than there is gives all there is
@@ -132,7 +132,7 @@ MODES = {
 
 STRUCT_READ = {"weft_engine_eval.work", "weft_engine_step.work", "weft_session_logprobs.out"}  # and written
 BUFFERS = {"weft_session_top.out", "weft_sampler_kept.out"}  # arrays of structs that are only written
-BYTES = {"weft_grammar_new.text", "weft_call_reader_new.tools", "weft_tool_grammar_new.tools", "weft_call_reader_push.text", "weft_template_render.messages", "weft_tokenizer_encode.text", "weft_tokenizer_id.token", "weft_stop_push.bytes", "weft_tokenize_options.pair"}
+BYTES = {"weft_grammar_new.text", "weft_call_reader_new.tools", "weft_tool_grammar_new.tools", "weft_call_reader_push.text", "weft_template_render.messages", "weft_tokenizer_encode.text", "weft_tokenizer_steps.text", "weft_tokenizer_id.token", "weft_stop_push.bytes", "weft_tokenize_options.pair"}
 NEEDS = {"weft_model": "model", "weft_engine": "engine", "weft_session": "session", "weft_encoder": "encoder",
          "weft_tokenizer": "tokenizer", "weft_sampler": "sampler", "weft_decoder": "decoder", "weft_stop": "stop",
          "weft_data": "data", "weft_budget": "budget", "weft_template": "chat", "weft_scheduler": "scheduler",
@@ -154,6 +154,7 @@ VALID = {
     "f->bytes", "weft_convert.from": "f->path", "weft_convert.to": "f->gguf", "weft_tokenizer_load.path": "f->vocabulary",
     "weft_template_load.path": "f->jinja", "weft_template_render.messages": "f->messages",
     "weft_template_render.length": "strlen(f->messages)",
+    "weft_tokenizer_steps.text": "f->text", "weft_tokenizer_steps.length": "8", "weft_tokenizer_steps.fn": "see_step",
     "weft_tokenizer_encode.text": "f->text", "weft_tokenizer_encode.length": "8", "weft_tokenizer_id.token": "f->text",
     "weft_tokenizer_id.length": "1", "weft_decoder_push.bytes": "&f->word", "weft_decoder_flush.bytes": "&f->word",
     "weft_tokenizer_train.paths": "f->data_paths", "weft_tokenizer_train.n_path": "1",

@@ -354,6 +354,12 @@ static bool see_stage(void *ud, const weft_sampler_stage *stage)
     return stage->n_best <= stage->n;
 }
 
+static bool see_step(void *ud, const weft_tokenizer_step *step)
+{
+    (void)ud;
+    return step->kind <= WEFT_STEP_TOKENS;
+}
+
 static void see_tensor(void *ud, const weft_trace_tensor *t)
 {
     (void)ud;
