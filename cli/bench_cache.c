@@ -159,13 +159,12 @@ static void print_tokens(const cache_work *w, const cache_table *t)
     }
 }
 
-/* "1.48 M " */
-static const char *signed_count(double x, char *text, size_t size)
+/* "1.48 M " and "384 ": what a t may follow. */
+static const char *spaced_count(double x, char *text, size_t size)
 {
-    char digits[24];
-    const char *count = cli_count(fabs(x), digits, sizeof digits);
-    snprintf(text, size, "%s%s%s", x < 0 ? "-" : "", count,
-             count[strlen(count) - 1] == ' ' ? "" : " ");
+    cli_count(x, text, size - 1);
+    if (text[strlen(text) - 1] != ' ')
+        strcat(text, " ");
     return text;
 }
 
@@ -176,10 +175,10 @@ static void put_terms(const cache_table *t, cache_way way)
     printf("%.4g ms + %.4g us t", 1e3 * s->at[0], 1e6 * s->at[1]);
     if (way == CACHE_OFF)
         printf(" + %.4g ns t^2", 1e9 * s->at[2]);
-    printf("; R2 %.4f\n    FLOPs: %s+ %st", s->r2, signed_count(f->at[0], a, sizeof a),
-           signed_count(f->at[1], b, sizeof b));
+    printf("; R2 %.4f\n    FLOPs: %s+ %st", s->r2, spaced_count(f->at[0], a, sizeof a),
+           spaced_count(f->at[1], b, sizeof b));
     if (way == CACHE_OFF)
-        printf(" + %st^2", signed_count(f->at[2], c, sizeof c));
+        printf(" + %st^2", spaced_count(f->at[2], c, sizeof c));
     printf("; R2 %.4f\n", f->r2);
 }
 

@@ -205,24 +205,11 @@ static void summarise(const job *j)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-/* The same ids each time: what a text says has no bearing on its speed. */
-static bool make_ids(job *j)
-{
-    weft_model_info info = { .struct_size = sizeof info };
-    uint64_t x = 1;
-    weft_model_get_info(j->model, &info);
-    j->ids = cli_alloc((size_t)j->longest + 1, sizeof *j->ids, "ids");
-    for (int64_t i = 0; j->ids && i <= j->longest; i++) {
-        x = x * 6364136223846793005u + 1442695040888963407u;
-        j->ids[i] = (int32_t)((x >> 33) % (uint64_t)info.n_vocab);
-    }
-    return j->ids != NULL;
-}
-
 /* One forward has room for the longest text. */
 static weft_status prepare(job *j, weft_error *err)
 {
     weft_engine_options o = j->work->engine;
+    weft_model_info info = { .struct_size = sizeof info };
     for (int i = 0; i < j->work->n_length; i++)
         j->longest = j->work->length[i] > j->longest ? j->work->length[i] : j->longest;
     o.n_session = 1;
@@ -233,7 +220,9 @@ static weft_status prepare(job *j, weft_error *err)
     j->session = j->engine ? weft_session_new(j->engine, err) : NULL;
     if (!j->session)
         return err->code;
-    if (make_ids(j))
+    weft_model_get_info(j->model, &info);
+    j->ids = cli_any_ids(j->longest + 1, info.n_vocab);
+    if (j->ids)
         return WEFT_OK;
     *err = cli_refusal();
     return err->code;
