@@ -42,7 +42,7 @@ weft_status take_stages(weft_model *m, const float *logits, const int32_t *ids, 
 
 /* ---- beams ----------------------------------------------------------------------------------- */
 
-enum { N_BEAM = 4, N_NEW = 6 };
+enum { N_BEAM = 4, N_NEW = 5 };
 
 static bool keep_node(void *ud, const weft_beam_node *n)
 {
@@ -93,7 +93,7 @@ static double time_ids(weft_session *s, const int32_t *ids, int64_t from, int64_
 
 weft_status time_cache(weft_session *s, const int32_t *ids, int64_t n, subject *to, weft_error *err)
 {
-    for (int i = MAX_POINT - 1; i >= 0 && err->code == WEFT_OK; i--) {
+    for (int i = MAX_POINT; i >= 1 && err->code == WEFT_OK; i--) { /* not n: a page is made fast */
         const int64_t t = n >> i;
         if (t < 2)
             continue;

@@ -56,7 +56,7 @@ typedef struct cache_point {
     double with, without;
 } cache_point;
 
-#define MAX_POINT 3
+#define MAX_POINT 2
 
 typedef struct subject {
     const model *model;
