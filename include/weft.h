@@ -1509,6 +1509,8 @@ typedef struct weft_beam_options {
     int64_t n_source;
     weft_beam_node_fn *fn; /* called for each node of the tree that the search keeps; or NULL */
     void *ud;
+    const weft_session *session; /* of this engine, which holds the prompt: the search shares its
+                                    cache instead of evaluating it again; NULL: none */
 } weft_beam_options;
 
 typedef struct weft_beam {

@@ -64,6 +64,10 @@ static weft_status take_logits(explanation *x, weft_engine *e, weft_session *s, 
         return err->code;
     memcpy(x->cached, weft_session_logits(s), n * sizeof *x->cached);
     x->subject.cached = x->cached;
+    if (grow_beams(e, s, x->ids, x->n, &x->beams, err) != WEFT_OK)
+        return err->code;
+    x->subject.node = x->beams.at;
+    x->subject.n_node = x->beams.n;
     return time_cache(s, x->ids, x->n, &x->subject, err);
 }
 
@@ -71,8 +75,8 @@ static weft_status run_decoder(explanation *x, weft_error *err)
 {
     const weft_engine_options o = { .struct_size = sizeof o,
                                     .threads = x->o.threads,
-                                    .n_session = 1,
-                                    .n_ctx = x->n,
+                                    .n_session = 1 + BEAMS,
+                                    .n_ctx = page_context(&x->model->model, x->n),
                                     .n_batch = (int)x->n,
                                     .kv_type = WEFT_KV_F32 };
     trace_spec w;
@@ -221,11 +225,7 @@ static weft_status gather(explanation *x, weft_error *err)
     if (describe(x, err) != WEFT_OK ||
         weft_model_get_cost(x->model, generates ? x->n : 0, &s->cost, err) != WEFT_OK || !generates)
         return err->code;
-    if (take_stages(x->model, x->logits, x->ids, x->n, s, err) == WEFT_OK)
-        grow_beams(x->model, x->ids, x->n, x->o.threads, &x->beams, err);
-    s->node = x->beams.at;
-    s->n_node = x->beams.n;
-    return err->code;
+    return take_stages(x->model, x->logits, x->ids, x->n, s, err);
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */

@@ -14,9 +14,16 @@ typedef struct beam_tree {
     int64_t n, room;
 } beam_tree;
 
-/* A short search after the ids; no nodes if the context has no room for it. */
-weft_status grow_beams(weft_model *m, const int32_t *ids, int64_t n, int threads, beam_tree *to,
-                       weft_error *err);
+#define BEAMS      4
+#define BEAM_STEPS 5
+
+/* Positions that a page about n tokens needs: with room for a search after them, unless the model
+ * has none, or would rotate differently because of it. */
+int64_t page_context(const model *m, int64_t n);
+
+/* A short search after the ids, which the session holds; no nodes if there is no room for it. */
+weft_status grow_beams(weft_engine *e, const weft_session *s, const int32_t *ids, int64_t n,
+                       beam_tree *to, weft_error *err);
 
 /* Times tokens at a few places of the text, with a cache and without, in a session that has
  * evaluated the ids. */

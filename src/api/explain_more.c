@@ -42,7 +42,12 @@ weft_status take_stages(weft_model *m, const float *logits, const int32_t *ids, 
 
 /* ---- beams ----------------------------------------------------------------------------------- */
 
-enum { N_BEAM = 4, N_NEW = 5 };
+int64_t page_context(const model *m, int64_t n)
+{
+    const int64_t old = (int64_t)m->rope.old_ctx, most = n + BEAM_STEPS;
+    const bool other = m->rope.scaling == ROPE_LONG && n <= old && most > old;
+    return other || (m->n_ctx > 0 && most > m->n_ctx) ? n : most;
+}
 
 static bool keep_node(void *ud, const weft_beam_node *n)
 {
@@ -52,29 +57,23 @@ static bool keep_node(void *ud, const weft_beam_node *n)
     return true;
 }
 
-weft_status grow_beams(weft_model *m, const int32_t *ids, int64_t n, int threads, beam_tree *to,
-                       weft_error *err)
+weft_status grow_beams(weft_engine *e, const weft_session *s, const int32_t *ids, int64_t n,
+                       beam_tree *to, weft_error *err)
 {
-    if (m->model.n_ctx > 0 && n + N_NEW > m->model.n_ctx)
+    mem *m = &e->model->host.mem;
+    if (page_context(&e->model->model, n) == n)
         return WEFT_OK;
-    const weft_engine_options e = { .struct_size = sizeof e,
-                                    .threads = threads,
-                                    .n_session = N_BEAM,
-                                    .n_ctx = n + N_NEW,
-                                    .n_batch = (int)n,
-                                    .kv_type = WEFT_KV_F32 };
     const weft_beam_options o = { .struct_size = sizeof o,
-                                  .n_beam = N_BEAM,
-                                  .n_new = N_NEW,
+                                  .n_beam = BEAMS,
+                                  .n_new = BEAM_STEPS,
                                   .length_penalty = 1,
                                   .fn = keep_node,
-                                  .ud = to };
-    to->room = 2 * N_BEAM * N_NEW;
-    to->at = mem_zalloc(&m->host.mem, (size_t)to->room, sizeof *to->at, "beams", err);
-    weft_engine *four = to->at ? weft_engine_new(m, &e, err) : NULL;
-    weft_beams *b = four ? weft_beam_search(four, ids, n, &o, err) : NULL;
-    weft_beams_free(b);
-    weft_engine_free(four);
+                                  .ud = to,
+                                  .session = s };
+    to->room = 2 * BEAMS * BEAM_STEPS;
+    to->at = mem_zalloc(m, (size_t)to->room, sizeof *to->at, "beams", err);
+    if (to->at)
+        weft_beams_free(weft_beam_search(e, ids, n, &o, err));
     return err->code;
 }
 

@@ -236,6 +236,13 @@ static weft_status take_beam_options(weft_beam_options *o, const weft_engine *e,
     return WEFT_OK;
 }
 
+static bool holds_prompt(const weft_session *s, const weft_engine *e, const int32_t *ids, int64_t n)
+{
+    int64_t held = 0;
+    const int32_t *tokens = weft_session_tokens(s, &held);
+    return s->engine == e && held == n && memcmp(tokens, ids, (size_t)n * sizeof *ids) == 0;
+}
+
 weft_beams *weft_beam_search(weft_engine *e, const int32_t *ids, int64_t n,
                              const weft_beam_options *options, weft_error *err)
 {
@@ -250,7 +257,12 @@ weft_beams *weft_beam_search(weft_engine *e, const int32_t *ids, int64_t n,
                       "weft_beam_options", err) ||
         take_beam_options(&o, e, n, err) != WEFT_OK)
         return NULL;
-    weft_beams *beams = beam_search(e->inner, ids, n, &o, e->model, err);
+    const session *begun = o.session ? o.session->inner : NULL;
+    if (begun && !holds_prompt(o.session, e, ids, n)) {
+        weft_fail(err, WEFT_EINVAL, "the session does not hold the prompt");
+        return NULL;
+    }
+    weft_beams *beams = beam_search(e->inner, ids, n, &o, begun, e->model, err);
     if (beams)
         hold(&e->model->holders);
     return beams;

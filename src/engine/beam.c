@@ -26,6 +26,7 @@ typedef struct finished {
 typedef struct search {
     engine *engine;
     mem *mem;
+    const session *begun; /* has evaluated the prompt, or NULL */
     const weft_beam_options *opt;
     int64_t n_prompt, n_made; /* tokens of the prompt, and of every live text after it */
     session **session;        /* [n_beam], sessions of the live texts; those after n_live are
@@ -206,7 +207,12 @@ static weft_status run_search(search *s, const int32_t *ids, int64_t n, weft_err
     const weft_status encoded = from.n > 0 ? engine_encode(s->engine, &from, 1, err) : WEFT_OK;
     if (encoded != WEFT_OK)
         return encoded;
-    s->work[0] = (work){ .session = s->session[0], .ids = ids, .n = n };
+    const int64_t known = s->begun ? n - 1 : 0;
+    if (s->begun) {
+        session_copy(s->session[0], s->begun);
+        session_cut(s->session[0], known);
+    }
+    s->work[0] = (work){ .session = s->session[0], .ids = ids + known, .n = n - known };
     s->n_live = 1;
     do {
         const weft_status status = engine_eval(s->engine, s->work, s->n_live, err);
@@ -291,9 +297,11 @@ static weft_beams *copy_beams(const search *s, void *owner, weft_error *err)
 }
 
 weft_beams *beam_search(engine *e, const int32_t *ids, int64_t n, const weft_beam_options *o,
-                        void *owner, weft_error *err)
+                        const session *begun, void *owner, weft_error *err)
 {
-    search s = { .engine = e, .mem = &e->model->host->mem, .opt = o, .n_prompt = n };
+    search s = {
+        .engine = e, .mem = &e->model->host->mem, .opt = o, .begun = begun, .n_prompt = n
+    };
     s.n_wide = (o->n_end > 1 ? 1 + o->n_end : 2) * o->n_beam;
     weft_beams *result = NULL;
     if (alloc_beams(&s, err) == WEFT_OK && run_search(&s, ids, n, err) == WEFT_OK)
