@@ -220,6 +220,16 @@ typedef struct weft_tensor_info {
 WEFT_API weft_status weft_model_get_tensor(const weft_model *model, int64_t i,
                                            weft_tensor_info *info);
 
+/* The number of the weight of this name, for weft_model_get_tensor and weft_model_get_rows; -1: the
+ * model has none. A tied output matrix has the name of the embedding. */
+WEFT_API int64_t weft_model_find_tensor(const weft_model *model, const char *name);
+
+/* Rows [row, row + n) of weight i as floats, one after the other: a row has as many as the last
+ * dimension of the shape, and a weight of one dimension is one row. Quantised weights are expanded.
+ * size: floats that `out` has room for, at least all of these. */
+WEFT_API weft_status weft_model_get_rows(const weft_model *model, int64_t i, int64_t row, int64_t n,
+                                         float *out, size_t size, weft_error *err);
+
 /* Metadata entry i of n_metadata as text; value is truncated to `size` bytes, terminator included,
  * and may be NULL if size is 0. */
 WEFT_API weft_status weft_model_get_metadata(const weft_model *model, int64_t i, const char **key,

@@ -99,7 +99,7 @@ MODES = {
     "weft_generate_options.n_min": "RA", "weft_generate_options.stop_ids": "AA", "weft_generate_options.stop": "AA", "weft_generate_options.progress": "AA", "weft_kernel_pool.n_query": ("R-", BUFFER),
     "weft_kernel_pool.n_key": ("R-", BUFFER),
     # sizes of buffers of which no more is written than there is to write
-    "weft_model_piece.size": "AA", "weft_tokenizer_piece.size": "AA",
+    "weft_model_piece.size": "AA", "weft_tokenizer_piece.size": "AA", "weft_model_get_rows.size": "RA",
     "weft_tokenizer_steps.length": "AR", "weft_tokenizer_encode.length": "AR",  # 2^30 bytes and more, before they are read
     "weft_tokenize_options.pair_length": "AR", "weft_tokenize_options.trusted": "AA", "weft_tokenize_options.gated": "AA",
     "weft_tokenize_options.n_trusted": "AR", "weft_tokenize_options.n_gated": "AR",
@@ -150,6 +150,8 @@ VALID = {
     "weft_budget_give.bytes": "8",
     "weft_model_find.name": "f->name", "weft_model_find.path": "f->found", "weft_model_find.size": "sizeof f->found",
     "weft_model_list.fn": "see_model", "weft_model_open.path": "f->path", "weft_model_label.i": "0", "weft_model_get_tensor.i": "0",
+    "weft_model_find_tensor.name": "f->text", "weft_model_get_rows.row": "0", "weft_model_get_rows.n": "1",
+    "weft_model_get_rows.out": "f->again", "weft_model_get_rows.size": "sizeof f->again / sizeof *f->again",
     "weft_model_get_metadata.i": "0", "weft_model_get_metadata.key": "&f->word", "weft_model_get_metadata.value":
     "f->bytes", "weft_convert.from": "f->path", "weft_convert.to": "f->gguf", "weft_tokenizer_load.path": "f->vocabulary",
     "weft_template_load.path": "f->jinja", "weft_template_render.messages": "f->messages",

@@ -143,15 +143,18 @@ static bool note_cuts(encoder *e, const piece *p, size_t first)
     return true;
 }
 
+/* What say_known makes of an id. */
+static uint32_t known_id(const encoder *e, uint32_t id)
+{
+    return id < e->t->n_id ? id : tokenizer_unknown(e->t);
+}
+
 /* The tokens of a word, from id `first` on. */
 static void show_pieces(const encoder *e, size_t first)
 {
     size_t at = 0;
-    for (size_t i = first; i < e->ids.n; at = e->ids.end[i++]) {
-        const bool known = e->ids.id[i] < e->t->n_id; /* as say_known */
-        steps_piece(e->ids.steps, known ? e->ids.id[i] : tokenizer_unknown(e->t), at, e->ids.end[i],
-                    0);
-    }
+    for (size_t i = first; i < e->ids.n; at = e->ids.end[i++])
+        steps_piece(e->ids.steps, known_id(e, e->ids.id[i]), at, e->ids.end[i], 0);
     steps_show(e->ids.steps, WEFT_STEP_PIECES);
 }
 
@@ -217,7 +220,7 @@ static bool put_one(encoder *e, uint32_t id, const piece *p, size_t begin, size_
         return false;
     ids_put(&e->ids, id, 0);
     if (e->ids.steps)
-        steps_added(e->ids.steps, p, begin, end, id);
+        steps_added(e->ids.steps, p, begin, end, known_id(e, id));
     return !e->spans || encoder_put_span(e, piece_from(p, begin), piece_to(p, end - 1));
 }
 

@@ -124,7 +124,8 @@ static void check_symbols(walk *w, const weft_tokenizer_step *s)
     for (size_t i = 0; i < s->n_piece; i++)
         assert_true(s->pieces[i].from < s->pieces[i].to && s->pieces[i].to <= s->length &&
                     (i == 0 || s->pieces[i - 1].to == s->pieces[i].from));
-    memcpy(w->now, s->pieces, s->n_piece * sizeof *w->now);
+    if (s->n_piece > 0)
+        memcpy(w->now, s->pieces, s->n_piece * sizeof *w->now);
     w->n_now = s->n_piece;
     w->merging = true;
 }
