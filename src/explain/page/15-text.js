@@ -62,7 +62,7 @@ views.positions = (box, v) => {
       cell: Math.max(3, Math.min(10, Math.floor(420 / Math.max(n, T)))), pick: (_, k) => draw(k),
       say: (i, k) => `position ${v.positions[i]}, column ${v.columns[k]}: ${full(x(i, k))}`}))), h("div", null, h("h3", null, "One column"), curve)));
   if (v.text) box.append(h("h3", null, "Cosines of this text's positions"), cosines(tensor(v.text), i => "position " + i),
-    note("Bands along the diagonal: neighbours are alike, so the table knows distances."));
+    note("Where bands run along the diagonal, neighbours are alike: the table knows distances."));
   box.append(h("h3", null, "Is position i + k a rotation of position i?"),
     h("div.f", null, "PE(i + k) = R PE(i),  R turns each pair (sin, cos) of frequency f by k f\n"
       + `|PE(i + k) − R PE(i)| / |PE(i + k)| = ${R.map(fmt).join(", ")}   for k = 1, 2, 4, 8`),
