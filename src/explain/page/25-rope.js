@@ -1,79 +1,76 @@
 // Rotary positions.
 
-const turning = {pair: 0, key: 0, position: null};
+const turning = {pair: 0, key: 0};
 
-// Columns of pair j in the part of a head that turns.
+// Columns of pair j in a head, and its two numbers in a row of heads.
 const columnsOf = (t, j) => t.pairing === "adjacent" ? [t.skip + 2 * j, t.skip + 2 * j + 1] : [t.skip + j, t.skip + j + t.n_rot / 2];
 const pairOf = (t, row, head, j) => columnsOf(t, j).map(c => row[head * t.d_head + c]);
-// Cosines and sines may have a factor (YaRN), which may grow with the position.
+// Cosines and sines may have a factor, which may grow with the position.
 const magnitude = (t, m) => t.magnitude * (t.warmth ? 1 + t.warmth * Math.log(1 + Math.floor(m / t.warm_ctx)) : 1);
-const turn = ([a, b], angle, by) => [by * (a * Math.cos(angle) - b * Math.sin(angle)), by * (a * Math.sin(angle) + b * Math.cos(angle))];
 
 function scalingText(t) {
-  const s = fmt(t.stretch), old = t.old_ctx;
-  return {plain: "The frequencies are not scaled.", linear: `Linear scaling: every frequency is divided by ${s}, so a position counts 1/${s}.`,
-    llama3: `Llama 3's scaling, from ${old} positions to more: wavelength λ below ${old} / ${fmt(t.high_freq)} = ${fmt(old / t.high_freq)}: kept; above ${old} / ${fmt(t.low_freq)} = `
-      + `${fmt(old / t.low_freq)}: divided by ${s}; between: (1 − t) f / ${s} + t f, t = (${old} / λ − ${fmt(t.low_freq)}) / ${fmt(t.high_freq - t.low_freq)}.`,
-    yarn: `YaRN, from ${old} positions to more: pairs that turn more than ${fmt(t.beta_fast)} times within ${old} positions are kept, those below ${fmt(t.beta_slow)} are divided by ${s}, `
-      + `a ramp lies between; cosines and sines are multiplied by ${fmt(t.magnitude)}.`,
+  const s = fmt(t.stretch), old = t.old_ctx, [low, high] = [t.low_freq, t.high_freq];
+  return {plain: "The frequencies are not scaled.", linear: `Every frequency is divided by ${s}.`,
+    llama3: `Scaled from a context of ${old}, by wavelength λ. Below ${old} / ${high} = ${fmt(old / high)}: kept. Above ${old} / ${low} = ${fmt(old / low)}: `
+      + `divided by ${s}. Between: (1 − t) f / ${s} + t f, t = (${old} / λ − ${low}) / ${fmt(high - low)}.`,
+    yarn: `YaRN, from a context of ${old}: pairs that turn more than ${t.beta_fast} times in it are kept, those below ${t.beta_slow} are divided by ${s}, `
+      + `with a ramp between. Cosines and sines are multiplied by ${fmt(t.magnitude)}.`,
     longrope: "The file has a divisor for every frequency.", divisors: `The file has a divisor for every frequency, up to ${s}.`}[t.scaling];
 }
 
-// A pair before and after, as arrows.
-function dial(q, k, size = 220) {
-  const c = size / 2, arrow = ([x, y], name, r, faint) => { const l = Math.hypot(x, y) || 1;
-    return h("path." + name, {d: `M${c} ${c}L${c + x / l * r} ${c - y / l * r}`, "stroke-width": faint ? 1.5 : 3, "stroke-dasharray": faint ? "4 4" : null}); };
-  return h("svg", {viewBox: `0 0 ${size} ${size}`, width: size, height: size}, [[q, "a", c - 8], [k, "b", c - 40]].map(([p, name, r]) => [h("circle.axis", {cx: c, cy: c, r}),
-    arrow(p[0], name, r, true), arrow(p[1], name, r)]).flat());
+// Directions of a pair before (dashed) and after.
+function dial(pairs, size = 200) {
+  const c = size / 2, line = ([x, y], name, r, faint) => { const l = Math.hypot(x, y) || 1; return h("path." + name,
+    {d: `M${c} ${c}L${c + x / l * r} ${c - y / l * r}`, "stroke-width": faint ? 1.5 : 3, "stroke-dasharray": faint ? "4 4" : null}); };
+  return h("svg", {viewBox: `0 0 ${size} ${size}`, width: size, height: size}, pairs.map(([p, name], i) => { const r = c - 8 - 32 * i;
+    return [h("circle.axis", {cx: c, cy: c, r}), line(p[0], name, r, true), line(p[1], name, r)]; }).flat());
 }
 
 views.rope = (box, v) => {
-  const here = v.layers.find(l => l.layer === at.layer);
-  if (!here) { box.append(note(`Layer ${at.layer} does not turn its queries and keys; these do: ${v.layers.map(l => l.layer).join(", ")}.`)); return; }
-  const tq = v.tables[here.q_table], tk = v.tables[here.k_table], P = tq.pairs, n = P.length, ctx = doc.model.n_ctx, again = () => { box.replaceChildren(); views.rope(box, v); };
+  const here = v.layers.find(l => l.layer === at.layer), again = () => { box.replaceChildren(); views.rope(box, v); };
+  if (!here) { box.append(note(`Layer ${at.layer} does not rotate; these do: ${v.layers.map(l => l.layer).join(", ")}.`)); return; }
+  const t = v.tables[here.q_table], P = t.pairs, n = P.length, ctx = doc.model.n_ctx, scaled = t.scaling !== "plain";
   turning.pair = Math.min(turning.pair, n - 1);
-  const whole = tq.n_rot === tq.d_head ? "" : ` Only ${tq.n_rot} of the ${tq.d_head} columns turn${tq.skip ? `, those from ${tq.skip} on` : ""}.`;
-  box.append(note(`Nothing is added to the embeddings. In each head of q and k, two columns are a pair (a, b): a point in a plane. At position m, pair j is turned by the angle m f.${whole}`),
-    h("div.f", null, `f = θ^(−2j/${tq.n_rot}),  θ = ${fmt(tq.theta)},  j = 0 … ${n - 1}          a' = a cos(m f) − b sin(m f)    b' = a sin(m f) + b cos(m f)\n`
-      + `pairs: ${tq.pairing === "adjacent" ? "neighbours" : "halves"}, ${[0, 1].filter(j => j < n).map(j => `(${columnsOf(tq, j).join(", ")})`).join(" ")} …`),
-    note(scalingText(tq) + (v.tables.length > 1 && v.layers.some(l => l.q_table !== here.q_table) ? " Other layers turn by other frequencies." : "")));
-  const wave = P.map(p => 2 * Math.PI / p.frequency), js = P.map((_, j) => j);
-  box.append(h("div.row", null, h("div", null, h("h3", null, "Pairs: from fast to slow"), scroll(table(["pair", "columns", "f", "turns once in", `turns in ${ctx}`, ...(tq.scaling === "plain" ? [] : ["scaling"])],
-    P.map((p, j) => ({on: j === turning.pair, pick: () => { turning.pair = j; again(); }, cells: [h("span", null, String(j)), columnsOf(tq, j).join(", "), p.frequency,
-      h("span.n", null, fmt(wave[j]) + " tokens"), ctx / wave[j], ...(tq.scaling === "plain" ? [] : [p.branch])]}))))),
-    h("div", null, h("h3", null, "Wavelength by pair, log₁₀ tokens"), plot([{x: js, y: wave.map(Math.log10)}, {x: [0, n - 1], y: [Math.log10(ctx), Math.log10(ctx)], class: "b", label: `context ${ctx}`},
-      ...(P.some(p => p.branch !== "kept") ? [{x: js, y: P.map(p => Math.log10(2 * Math.PI / p.plain)), class: "c", label: "before scaling"}] : [])], {xlabel: "pair"}),
-      note("Fast pairs tell neighbours apart. Pairs above the line do not even turn once in the whole context: they carry almost no position."))));
+  box.append(note("In each head of q and k, two columns are a pair (a, b): a point in a plane. At position m, pair j is turned by the angle m f."
+    + (t.n_rot < t.d_head ? ` Only ${t.n_rot} of the ${t.d_head} columns turn${t.skip ? `, from column ${t.skip} on` : ""}.` : "")),
+    h("div.f", null, `f = θ^(−2j/${t.n_rot}),  θ = ${t.theta},  j = 0 … ${n - 1}\na' = a cos(m f) − b sin(m f),  b' = a sin(m f) + b cos(m f)\n`
+      + `pairs are ${t.pairing === "adjacent" ? "neighbours" : "halves"}: ${P.slice(0, 3).map((_, j) => `(${columnsOf(t, j).join(", ")})`).join(" ")}${n > 3 ? " …" : ""}`),
+    note(scalingText(t) + (v.layers.some(l => l.q_table !== here.q_table) ? " Other layers turn at other frequencies." : "")));
+  const wave = f => 2 * Math.PI / f, js = [...P.keys()], log = f => Math.log10(wave(f));
+  box.append(h("div.row", null, h("div", null, h("h3", null, "Pairs: from fast to slow"), scroll(table(["pair", "columns", "f", "tokens a turn", `turns in ${ctx}`, ...(scaled ? ["scaling"] : [])],
+    P.map((p, j) => ({on: j === turning.pair, pick: () => { turning.pair = j; again(); },
+      cells: [plain(j), columnsOf(t, j).join(", "), p.frequency, wave(p.frequency), ctx / wave(p.frequency), ...(scaled ? [p.branch] : [])]}))))),
+    h("div", null, h("h3", null, "Tokens a turn, log₁₀, by pair"), plot([{x: js, y: P.map(p => log(p.frequency))}, {x: [0, n - 1], y: [Math.log10(ctx), Math.log10(ctx)], class: "b"},
+      ...(scaled ? [{x: js, y: P.map(p => log(p.plain)), class: "c"}] : [])], {xlabel: "pair"}),
+    note(`Orange: the context, ${ctx}.${scaled ? " Green: before scaling." : ""} Fast pairs tell neighbours apart; pairs above the line never turn once and carry almost no position.`))));
   const l = here.q ? here : layerOf(v.layers.filter(x => x.q), box);
-  if (l) drawTurn(box, l, tq, tk, again);
+  if (l) drawTurn(box, l, t, v.tables[here.k_table], again);
   drawDecay(box, P);
 };
 
 function drawTurn(box, l, tq, tk, again) {
-  const [q0, q1, k0, k1] = ["q_before", "q", "k_before", "k"].map(x => tensor(l[x])), m = at.token, key = Math.min(turning.key, m), j = turning.pair;
-  const H = q1.cols / tq.d_head, K = k1.cols / tk.d_head, kh = Math.floor(at.head * K / H), f = tq.pairs[j].frequency;
-  const Q = [q0, q1].map(t => pairOf(tq, t.row(m), at.head, j)), k = [k0, k1].map(t => pairOf(tk, t.row(key), kh, j)), row = (name, pos, [x, y]) => {
-    const angle = pos * f, full = angle * 180 / Math.PI; return [name, h("span", null, String(pos)), x[0], x[1], h("span.n", null, fmt(full % 360) + "°"), y[0], y[1], Math.hypot(...x), Math.hypot(...y)]; };
-  box.append(h("h3", null, `Pair ${j} of head ${at.head}, layer ${l.layer}: query ${word(m)}, key ${word(key)}`),
-    h("div.row", null, dial(Q, k), h("div", null, table(["", "position", "a", "b", "angle", "a'", "b'", "length", "after"], [row("q", m, Q), row("k", key, k)]),
-      note(`Dashed: before; solid: after. Blue is the query, orange the key; the circles are not their lengths.${tq.magnitude === 1 ? " A turn keeps the length." : ` Lengths are multiplied by ${fmt(tq.magnitude)}.`} Position 0 is not turned.`),
-      slider("key", 0, Math.max(m, 1), 1, key, x => { turning.key = Math.min(x, m); again(); }))));
-  // cos and sin parts of q · k, pair by pair: the sum depends on m − n alone.
-  const parts = tq.pairs.map((p, i) => { const [a, b] = pairOf(tq, q0.row(m), at.head, i), [c, d] = pairOf(tk, k0.row(key), kh, i); return [a * c + b * d, b * c - a * d, p.frequency]; });
-  const by = magnitude(tq, m) * magnitude(tk, key), score = d => by * sum(parts.map(([x, y, w]) => x * Math.cos(d * w) - y * Math.sin(d * w)));
-  const real = sum(tq.pairs.map((_, i) => dot(pairOf(tq, q1.row(m), at.head, i), pairOf(tk, k1.row(key), kh, i))));
-  const far = Math.min(doc.model.n_ctx, 256), xs = Array.from({length: far}, (_, d) => d);
-  box.append(h("h3", null, "This q · k if the two were another distance apart"), h("div.row", null, plot([{x: xs, y: xs.map(score)}, {x: [m - key], y: [real], dots: true, radius: 5}], {xlabel: "m − n"}),
-    h("div", null, h("div.f", null, `q · k = Σ (ac + bd) cos((m − n) f) − (bc − ad) sin((m − n) f)\n\nm − n = ${m - key}\nby this formula      ${fmt(score(m - key))}\nfrom the turned rows ${fmt(real)}`),
-      note("Positions m and n are in it only as m − n: the same words at the same distance give the same score anywhere in a text." + (tq.n_rot < tq.d_head ? " The columns that do not turn add a constant." : "")))));
+  const [q0, q, k0, k] = ["q_before", "q", "k_before", "k"].map(x => tensor(l[x])), m = at.token, last = doc.model.causal ? m : q.rows - 1;
+  const n = Math.min(turning.key, last), j = turning.pair, head = at.head, kv = Math.floor(head * (k.cols / tk.d_head) / (q.cols / tq.d_head)), P = tq.pairs;
+  const Q = [q0, q].map(x => pairOf(tq, x.row(m), head, j)), K = [k0, k].map(x => pairOf(tk, x.row(n), kv, j));
+  const line = (name, pos, [x, y]) => [name, plain(pos), ...x, plain(fmt(pos * P[j].frequency * 180 / Math.PI % 360) + "°"), ...y, Math.hypot(...x), Math.hypot(...y)];
+  box.append(h("h3", null, `Pair ${j} of head ${head}, layer ${l.layer}: the query of ${word(m)}, the key of ${word(n)}`),
+    h("div.row", null, dial([[Q, "a"], [K, "b"]]), h("div", null, table(["", "position", "a", "b", "angle", "a'", "b'", "length", "after"], [line("q", m, Q), line("k", n, K)]),
+      note("Dashed before, solid after; blue the query, orange the key." + (tq.magnitude === 1 ? " A turn keeps the length." : ` Lengths are multiplied by ${fmt(tq.magnitude)}.`)),
+      slider("key", 0, last, 1, n, x => { turning.key = x; again(); }))));
+  // q · k pair by pair: what is multiplied by cos and by sin of (m − n) f.
+  const parts = P.map((p, i) => { const [a, b] = pairOf(tq, q0.row(m), head, i), [c, d] = pairOf(tk, k0.row(n), kv, i); return [a * c + b * d, b * c - a * d, p.frequency]; });
+  const by = magnitude(tq, m) * magnitude(tk, n), score = d => by * sum(parts.map(([x, y, f]) => x * Math.cos(d * f) - y * Math.sin(d * f)));
+  const real = sum(P.map((_, i) => dot(pairOf(tq, q.row(m), head, i), pairOf(tk, k.row(n), kv, i)))), xs = [...Array(Math.min(doc.model.n_ctx, 256)).keys()];
+  box.append(h("h3", null, "This q · k at other distances"), h("div.row", null, plot([{x: xs, y: xs.map(score)}, {x: [m - n], y: [real], dots: true, radius: 5}], {xlabel: "m − n"}),
+    h("div", null, h("div.f", null, "q · k = Σ (a c + b d) cos((m − n) f) − (b c − a d) sin((m − n) f)\n" + `m − n = ${m - n}:  ${fmt(score(m - n))} by this formula, ${fmt(real)} from the turned rows`),
+      note("Positions are in it only as m − n: the same words at the same distance score the same anywhere." + (tq.n_rot < tq.d_head ? " Columns that do not turn add a constant." : "")))));
 }
 
-// The bound of the RoFormer paper: mean over i of |Σ_{j<i} e^(i d f_j)|, 1 at distance 0.
+// The RoFormer paper's bound, as a share of distance 0: the mean over i of |Σ_{j<i} e^(i d f_j)|.
 function drawDecay(box, P) {
-  const far = Math.min(doc.model.n_ctx, 256), bound = d => { let x = 0, y = 0, s = 0;
+  const xs = [...Array(Math.min(doc.model.n_ctx, 256)).keys()], bound = d => { let x = 0, y = 0, s = 0;
     for (const p of P) { x += Math.cos(d * p.frequency); y += Math.sin(d * p.frequency); s += Math.hypot(x, y); }
     return s / (P.length * (P.length + 1) / 2); };
-  const xs = Array.from({length: far}, (_, d) => d);
-  box.append(h("h3", null, "Long-term decay"), h("div.row", null, plot([{x: xs, y: xs.map(bound)}], {xlabel: "distance m − n", zero: true, height: 160}),
-    note("The more pairs turn apart, the more they cancel: a bound on how much q · k can gain at a distance, as a share of distance 0. It follows from the frequencies alone; a head may use them otherwise.")));
+  box.append(h("h3", null, "Long-term decay"), h("div.row", null, plot([{x: xs, y: xs.map(bound)}], {xlabel: "m − n", zero: true, height: 160}),
+    note("A bound on q · k at a distance, as a share of distance 0: the further apart the pairs have turned, the more they cancel. A head need not reach it.")));
 }
