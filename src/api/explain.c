@@ -19,6 +19,7 @@ typedef struct explanation {
     const int32_t *ids;
     int64_t n;
     record seen;
+    weft_error refused; /* why the record failed; public functions would clear the caller's */
     subject subject;
     layer_parts *layer;
     subject_token *token;
@@ -71,6 +72,14 @@ static weft_status take_logits(explanation *x, weft_engine *e, weft_session *s, 
     return time_cache(s, x->ids, x->n, &x->subject, err);
 }
 
+static weft_status record_status(const explanation *x, weft_status status, weft_error *err)
+{
+    if (status != WEFT_OK || !x->seen.failed)
+        return status;
+    *err = x->refused;
+    return err->code;
+}
+
 static weft_status run_decoder(explanation *x, weft_error *err)
 {
     const weft_engine_options o = { .struct_size = sizeof o,
@@ -88,6 +97,7 @@ static weft_status run_decoder(explanation *x, weft_error *err)
     const double began = clock_seconds();
     if (status == WEFT_OK)
         status = weft_session_eval(s, x->ids, x->n, err);
+    status = record_status(x, status, err);
     x->subject.seconds = clock_seconds() - began;
     if (status == WEFT_OK)
         status = take_logits(x, e, s, err);
@@ -114,6 +124,7 @@ static weft_status run_encoder(explanation *x, weft_error *err)
     const double began = clock_seconds();
     if (status == WEFT_OK)
         status = in.out ? weft_encoder_eval(e, &in, 1, err) : err->code;
+    status = record_status(x, status, err);
     x->subject.seconds = clock_seconds() - began;
     mem_free(&x->model->host.mem, in.out);
     weft_encoder_free(e);
@@ -312,12 +323,11 @@ weft_status weft_explain(weft_model *m, const int32_t *ids, int64_t n,
     const double numbers = (double)n * (double)shape->n_layer *
                            (8.0 * (double)shape->d_model + 4.0 * (double)shape->d_ff);
     x.seen = (record){ .mem = &m->host.mem,
-                       .err = err,
+                       .err = &x.refused,
                        .keep_all = x.o.all || numbers < FEW_NUMBERS,
                        .keep_layer = x.o.layer };
     weft_status status = shape->task == WEFT_TASK_GENERATE ? run_decoder(&x, err)
                                                            : run_encoder(&x, err);
-    status = status == WEFT_OK && x.seen.failed ? err->code : status;
     if (status == WEFT_OK)
         status = gather(&x, err);
     if (status == WEFT_OK)
