@@ -57,18 +57,20 @@ static weft_status take_logits(explanation *x, weft_engine *e, weft_session *s, 
         return err->code;
     memcpy(x->logits, weft_session_logits(s), n * sizeof *x->logits);
     x->subject.logits = x->logits;
-    if (x->n < 2 || x->o.hook)
+    if (x->o.hook)
         return WEFT_OK;
     if (engine_trace(e->inner, &(trace_spec){ 0 }, err) != WEFT_OK ||
-        weft_session_rewind(s, x->n - 1, err) != WEFT_OK ||
+        grow_beams(e, s, x->ids, x->n, &x->beams, err) != WEFT_OK)
+        return err->code;
+    x->subject.node = x->beams.at;
+    x->subject.n_node = x->beams.n;
+    if (x->n < 2)
+        return WEFT_OK;
+    if (weft_session_rewind(s, x->n - 1, err) != WEFT_OK ||
         weft_session_eval(s, x->ids + x->n - 1, 1, err) != WEFT_OK)
         return err->code;
     memcpy(x->cached, weft_session_logits(s), n * sizeof *x->cached);
     x->subject.cached = x->cached;
-    if (grow_beams(e, s, x->ids, x->n, &x->beams, err) != WEFT_OK)
-        return err->code;
-    x->subject.node = x->beams.at;
-    x->subject.n_node = x->beams.n;
     return time_cache(s, x->ids, x->n, &x->subject, err);
 }
 
@@ -262,7 +264,12 @@ static bool views_exist(const char *only, weft_error *err)
         while (i < n_view && (n == 0 || !view_named(only, n, &views[i])))
             i++;
         if (i == n_view) {
-            weft_fail(err, WEFT_EINVAL, "no view is named \"%.*s\"", (int)(n < 64 ? n : 64), only);
+            char names[320] = "";
+            for (i = 0; i < n_view; i++)
+                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
+                         views[i].name);
+            weft_fail(err, WEFT_EINVAL, "no view is named \"%.*s\"; there are %s",
+                      (int)(n < 64 ? n : 64), only, names);
             return false;
         }
         only = comma ? comma + 1 : NULL;

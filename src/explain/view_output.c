@@ -163,7 +163,7 @@ const char *no_beams(const subject *s)
 {
     return s->n_node > 0 ? NULL
            : s->model->task == WEFT_TASK_GENERATE
-               ? "The text fills the context; nothing can follow."
+               ? "No search was made: the text fills the context, or a hook changes the model."
                : "An encoder generates no text.";
 }
 

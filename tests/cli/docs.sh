@@ -117,6 +117,7 @@ prepare()
             gzip -k $i-*-ubyte
         done
         ;;
+    EXPLAIN) cp -r ../kit/bert bert ;;
     TRACE)
         cp -r ../kit/translator marian
         cp -r ../kit/vit vit

@@ -1,6 +1,7 @@
 /* The identities on a page: they hold for every family, and each fails when one number that it is
  * about is changed. */
 #include "explain/checks.h"
+#include "explain/page.h"
 #include "small_model.h"
 
 enum { N = 7 };
@@ -232,12 +233,23 @@ static void nan_is_an_error(void **state)
     scene_close(&s);
 }
 
+/* Scripts are part of every page. */
+static void scripts_are_small(void **state)
+{
+    (void)state;
+    size_t n = 0;
+    for (const page_file *f = page_files; f->name; f++)
+        n += strstr(f->name, ".js") ? f->n : 0;
+    assert_that(n > 20000 && n <= 60 * 1024, "scripts have %zu bytes", n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("checks: every identity holds in every family", all_hold),
         TEST("checks: each identity fails on a planted defect", defects_are_found),
         TEST("checks: what is no number is an error", nan_is_an_error),
+        TEST("page: scripts have at most 60 KiB", scripts_are_small),
     };
     return RUN(tests);
 }
