@@ -41,11 +41,6 @@ static const char examples[] =
     "  weft explain model.gguf -p \"The cat sat on\" --layer 3 --head 2 --token 1\n"
     "  weft explain model.gguf -p \"The cat sat on\" --only heads,output --json\n";
 
-static const char about[] =
-    "Views: pipeline tokens embeddings positions rope residual query heads mask root shared\n"
-    "latent feed_forward cache output beams cost flash checks. The page is one file: nothing\n"
-    "is loaded from elsewhere.\n";
-
 static bool write_page(void *ud, const char *bytes, size_t n, weft_error *err)
 {
     (void)err;
@@ -120,7 +115,6 @@ const command command_explain = {
     .arguments = "MODEL [TEXT|-]",
     .summary = "make a page that shows what a model does with a text",
     .examples = examples,
-    .about = about,
     .options = options,
     .n_positional = 2,
     .positional = positional,

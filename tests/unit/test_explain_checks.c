@@ -248,7 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("checks: every identity holds in every family", all_hold),
         TEST("checks: each identity fails on a planted defect", defects_are_found),
-        TEST("checks: what is no number is an error", nan_is_an_error),
+        TEST("checks: NaN is an error", nan_is_an_error),
         TEST("page: scripts have at most 60 KiB", scripts_are_small),
     };
     return RUN(tests);
