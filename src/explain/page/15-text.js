@@ -64,7 +64,7 @@ views.positions = (box, v) => {
   if (v.text) box.append(h("h3", null, "Cosines of this text's positions"), cosines(tensor(v.text), i => "position " + i),
     note("Where bands run along the diagonal, neighbours are alike: the table knows distances."));
   box.append(h("h3", null, "Is position i + k a rotation of position i?"),
-    h("div.f", null, "PE(i + k) = R PE(i),  R turns each pair (sin, cos) of frequency f by k f\n"
+    h("div.f", null, "PE(i + k) = R PE(i),  R rotates each pair (sin, cos) of frequency f by k f\n"
       + `|PE(i + k) − R PE(i)| / |PE(i + k)| = ${R.map(fmt).join(", ")}   for k = 1, 2, 4, 8`),
     note(sines ? `Yes: these are sines (${v.sines.layout}), and one matrix moves every position by k.`
       : "No, this is a learned table. 0 would be sines, about 1.4 is noise."));
