@@ -9,6 +9,7 @@
  * whose --context must be as long. */
 #include "args.h"
 #include "bench.h"
+#include "fit.h"
 
 #include "base/rng.h"
 #include "engine/session.h"
@@ -102,25 +103,17 @@ static void generate(job *j)
 /* seconds = a + b length by least squares, and the share of the variance that it explains. */
 static void fit_line(const job *j)
 {
-    double x = 0, y = 0, xx = 0, xy = 0, yy = 0;
-    for (int i = 0; i < j->n; i++) {
-        x += j->length[i] / j->n;
-        y += j->seconds[i] / j->n;
-    }
-    for (int i = 0; i < j->n; i++) {
-        xx += (j->length[i] - x) * (j->length[i] - x);
-        xy += (j->length[i] - x) * (j->seconds[i] - y);
-        yy += (j->seconds[i] - y) * (j->seconds[i] - y);
-    }
-    const double slope = xy / xx, r2 = xy * xy / (xx * yy);
+    polynomial p;
+    if (!fit_polynomial(j->length, j->seconds, j->n, 1, 0, &p))
+        p.r2 = 0; /* one length has no line */
     printf(json ? "{\"ms_at_0\":%.4f,\"us_per_position\":%.5f,\"r2\":%.5f}\n"
                 : "a straight line: %.3f ms + %.4f us a position, R2 %.4f\n",
-           1e3 * (y - slope * x), 1e6 * slope, r2);
+           1e3 * p.at[0], 1e6 * p.at[1], p.r2);
     weft_error err = { WEFT_OK, "" };
-    if (!(r2 >= least_r2))
+    if (!(p.r2 >= least_r2))
         weft_fail(&err, WEFT_ENUMERIC,
                   "time is not linear in the length of the context: R2 %.4f, expected %.4f or more",
-                  r2, least_r2);
+                  p.r2, least_r2);
     bench_check(err.code, &err);
 }
 

@@ -2,21 +2,19 @@
  * one mask, whatever the model is for. The contents of texts and images do not affect the speed. */
 #include "bench_wholes.h"
 
-/* The same numbers each time. */
+/* Ids, or the numbers of a picture: the same each time. */
 static bool draw(whole_bench *w, const weft_model_info *info, int64_t n)
 {
     uint64_t x = 1;
     const int64_t numbers = n * info->n_feature;
-    w->ids = numbers ? NULL : cli_alloc((size_t)n, sizeof *w->ids, "ids");
-    w->features = numbers ? cli_alloc((size_t)numbers, sizeof *w->features, "a picture") : NULL;
-    for (int64_t i = 0; (w->ids || w->features) && i < (numbers ? numbers : n); i++) {
+    if (numbers == 0)
+        return (w->ids = cli_any_ids(n, info->n_vocab)) != NULL;
+    w->features = cli_alloc((size_t)numbers, sizeof *w->features, "a picture");
+    for (int64_t i = 0; w->features && i < numbers; i++) {
         x = x * 6364136223846793005u + 1442695040888963407u;
-        if (w->ids)
-            w->ids[i] = (int32_t)((x >> 33) % (uint64_t)info->n_vocab);
-        else
-            w->features[i] = (float)(x >> 40) / 8388608.0f - 1;
+        w->features[i] = (float)(x >> 40) / 8388608.0f - 1;
     }
-    return w->ids || w->features;
+    return w->features != NULL;
 }
 
 bool bench_whole_begin(whole_bench *w, weft_model *model, const weft_model_info *info, int threads,

@@ -250,6 +250,14 @@ typedef struct id_list {
 
 bool cli_add_ids(id_list *to, const int32_t *ids, int64_t n);
 
+/* n ids to measure with, the same each time: what a text says has no bearing on its speed. cli_free
+ * frees them; NULL without memory. */
+int32_t *cli_any_ids(int64_t n, int64_t n_vocab);
+
+/* The next number of a list such as 1,16,256; *rest is what follows it, NULL after the last. False
+ * if there is none from `least` to `most`. */
+bool cli_next_number(const char **rest, int64_t least, int64_t most, int64_t *x);
+
 /* "1,2,3" -> ids, which cli_free frees. Returns 0, or an exit code after printing an error. */
 int cli_parse_ids(const command *c, const char *text, int32_t **ids, int64_t *n);
 

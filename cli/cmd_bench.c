@@ -1,17 +1,18 @@
-/* weft bench - speed of prompts, generation, encoding and images on this machine.
+/* weft bench - speed of prompts, generation, encoding and images on this machine; what a cache
+ * saves.
  *
  * Tests are interleaved and repeated, and medians are shown, so that a machine that slows down for
  * a while slows down all of them. Prompts are random ids. */
+#include "bench_cache.h"
 #include "bench_wholes.h"
 #include "json.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_TEST  32
-#define MAX_TURN  100
+#define MAX_TURN  CACHE_TURNS
 #define MAX_BATCH 256
 
 static load_options load;
@@ -19,7 +20,7 @@ static shape_options shape;
 #define UNSAID INT64_MIN /* what fits the model */
 
 static int64_t n_prompt = UNSAID, n_generate = UNSAID, turns = 5;
-static const char *depths_text = "0", *batches_text;
+static const char *depths_text = "0", *batches_text, *cache_text, *lengths_text;
 static bool json;
 
 static const option options[] = {
@@ -31,6 +32,10 @@ static const option options[] = {
       "generate after N tokens of context (0)" },
     { 0, "batch", OPT_TEXT, &batches_text, "N,N,...", 0,
       "sequences, texts or images per batch (4; 1,8)" },
+    { 0, "cache", OPT_TEXT, &cache_text, "on,off", 0,
+      "one more token with the KV cache, without it, or both" },
+    { 0, "lengths", OPT_TEXT, &lengths_text, "N,N,...", 0,
+      "for --cache: after N tokens (32,64,128,256)" },
     { 'r', "turns", OPT_INT, &turns, "N", 0, "repetitions of each test (5)" },
     OPTION_THREADS(shape.threads),
     OPTION_KV_TYPE(shape),
@@ -41,10 +46,12 @@ static const option options[] = {
     { 0 },
 };
 
-static const char examples[] = "  weft bench models/shakespeare.gguf\n"
-                               "  weft bench model.gguf --depth 0,1024,4096 --batch 1,4,16\n"
-                               "  weft bench model.gguf -p 0 -n 64 --json\n"
-                               "  weft bench ./all-MiniLM-L6-v2 -p 64 --batch 1,16\n";
+static const char examples[] =
+    "  weft bench models/shakespeare.gguf\n"
+    "  weft bench model.gguf --depth 0,1024,4096 --batch 1,4,16\n"
+    "  weft bench model.gguf -p 0 -n 64 --json\n"
+    "  weft bench ./all-MiniLM-L6-v2 -p 64 --batch 1,16\n"
+    "  weft bench model.gguf --cache on,off --lengths 64,256,1024,4096\n";
 
 static const char about[] =
     "Prints the median and the range of tokens per second. For generation it also prints\n"
@@ -52,7 +59,10 @@ static const char about[] =
     "machine, which is measured between the tests. Sequences of a batch share one pass\n"
     "over the weights. Encoders are measured in texts per second, vision models in\n"
     "images per second, encoder-decoders by encoding a source and then generating.\n"
-    "Default lengths are reduced to the model's context.\n";
+    "Default lengths are reduced to the model's context.\n"
+    "--cache measures nothing else: the milliseconds and FLOPs of one more token, and of\n"
+    "a whole text, with the keys and values of earlier tokens kept, and with all of them\n"
+    "computed again.\n";
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
@@ -73,6 +83,8 @@ static bool generates(const test *t)
 }
 
 typedef struct bench {
+    cache_work work; /* of --cache, which measures only this table */
+    cache_table table;
     weft_model *model;
     weft_model_info info;
     whole_bench wholes; /* of an encoder, instead of what follows */
@@ -107,19 +119,14 @@ static int add_list(bench *b, kind k, const char *name, const char *text, int64_
                     int64_t most)
 {
     int code = 0;
-    for (const char *s = text; !code;) {
-        char *end;
-        errno = 0;
-        const long long x = strtoll(s, &end, 10);
-        if (end == s || (*end && *end != ',') || errno || x < least || x > most)
+    for (const char *rest = text; rest && !code;) {
+        int64_t x;
+        if (!cli_next_number(&rest, least, most, &x))
             return cli_usage(&command_bench, "--%s: \"%s\" is not a list of %lld to %lld", name,
                              text, (long long)least, (long long)most);
         code = add_test(b, k == WHOLE   ? (test){ WHOLE, n_prompt, 0, x, { 0 } }
                            : k == BATCH ? (test){ BATCH, n_generate, 0, x, { 0 } }
                                         : (test){ GENERATE, n_generate, x, 1, { 0 } });
-        s = end + 1;
-        if (!*end)
-            break;
     }
     return code;
 }
@@ -129,7 +136,21 @@ static bool out_of_range(int64_t n)
     return n != UNSAID && (n < 0 || n > INT_MAX);
 }
 
-static int check_options(void)
+/* --cache measures what its own two options say. */
+static int check_cache(bench *b)
+{
+    static const char *const others[] = { "prompt", "predict", "depth", "batch" };
+    const command *c = &command_bench;
+    if (!cache_text)
+        return lengths_text ? cli_usage(c, "--lengths: only for --cache; add --cache on,off") : 0;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (option_given(option_named(c, others[i], strlen(others[i]))))
+            return cli_usage(c, "--cache measures nothing else: --%s needs a run without it",
+                             others[i]);
+    return bench_cache_ways(c, cache_text, &b->work);
+}
+
+static int check_options(bench *b)
 {
     const command *c = &command_bench;
     if (out_of_range(n_prompt))
@@ -139,7 +160,7 @@ static int check_options(void)
     if (turns < 1 || turns > MAX_TURN)
         return cli_usage(c, "--turns: %lld is not in 1 to %d", (long long)turns, MAX_TURN);
     return n_prompt || n_generate
-               ? 0
+               ? check_cache(b)
                : cli_usage(c, "nothing to measure: set --prompt or --predict above 0");
 }
 
@@ -286,12 +307,18 @@ static void name_test(const bench *b, const test *t, char *to, size_t size)
         snprintf(to, size, "generate after %lld", (long long)t->depth);
 }
 
-static void print_text(const bench *b)
+static void print_model(const bench *b)
 {
     char a[32], z[32];
     printf("model    %s, %s parameters, %s\n", b->info.architecture,
            cli_count((double)b->info.n_parameter, a, sizeof a),
            cli_bytes((size_t)b->weights, z, sizeof z));
+}
+
+static void print_text(const bench *b)
+{
+    char a[32];
+    print_model(b);
     if (b->engine)
         printf("machine  %s, weights read at %sB/s\n\n%-28s %10s %21s %11s %6s\n",
                weft_kernels_name(), cli_count(median(b->read_rate), a, sizeof a), "", "tok/s",
@@ -330,13 +357,18 @@ static void json_test(const bench *b, const test *t)
     cli_json_end();
 }
 
-static void print_json(const bench *b)
+static void json_model(const bench *b)
 {
-    cli_json_object(NULL);
     cli_json_string("architecture", b->info.architecture);
     cli_json_int("n_parameter", b->info.n_parameter);
     cli_json_fixed("weight_bytes", b->weights, 0);
     cli_json_string("kernels", weft_kernels_name());
+}
+
+static void print_json(const bench *b)
+{
+    cli_json_object(NULL);
+    json_model(b);
     if (b->engine)
         cli_json_real("bytes_per_second", median(b->read_rate), 4);
     cli_json_list("tests");
@@ -348,17 +380,10 @@ static void print_json(const bench *b)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* The same ids each time: what random text is made of has no bearing on speed. */
 static bool make_ids(bench *b)
 {
-    uint64_t x = 1;
-    const int64_t vocab = b->n_source && b->info.n_vocab_src < b->info.n_vocab ? b->info.n_vocab_src
-                                                                               : b->info.n_vocab;
-    b->ids = cli_alloc((size_t)b->n_id, sizeof *b->ids, "ids");
-    for (int64_t i = 0; b->ids && i < b->n_id; i++) {
-        x = x * 6364136223846793005u + 1442695040888963407u;
-        b->ids[i] = (int32_t)((x >> 33) % (uint64_t)vocab);
-    }
+    const bool fewer = b->n_source && b->info.n_vocab_src < b->info.n_vocab;
+    b->ids = cli_any_ids(b->n_id, fewer ? b->info.n_vocab_src : b->info.n_vocab);
     return b->ids != NULL;
 }
 
@@ -387,6 +412,32 @@ static bool prepare(bench *b, weft_engine_options *o, weft_error *err)
     return open_sessions(b, o, err) && make_ids(b);
 }
 
+static int run_cache(bench *b, const weft_engine_options *o)
+{
+    weft_error err = { 0 };
+    const int code = bench_cache_lengths(&command_bench, load.path, &b->info, lengths_text,
+                                         &b->work);
+    if (code)
+        return code;
+    b->work.engine = *o;
+    b->work.n_turn = (int)turns;
+    if (!cli_weight_bytes(b->model, &b->weights))
+        return cli_no_memory();
+    if (cache_measure(b->model, &b->work, &b->table, &err) != WEFT_OK)
+        return cli_interrupted() ? cli_stopped() : cli_fail(&err);
+    if (json) {
+        cli_json_object(NULL);
+        json_model(b);
+        bench_cache_json(&b->work, &b->table);
+        cli_json_end();
+        return 0;
+    }
+    print_model(b);
+    printf("machine  %s\n", weft_kernels_name());
+    bench_cache_text(&b->work, &b->table);
+    return 0;
+}
+
 static int run_bench(bench *b, weft_engine_options *o)
 {
     weft_error err = { 0 };
@@ -394,6 +445,8 @@ static int run_bench(bench *b, weft_engine_options *o)
     if (!b->model)
         return cli_fail(&err);
     weft_model_get_info(b->model, &b->info);
+    if (cache_text)
+        return run_cache(b, o);
     int code = plan_tests(b);
     if (code)
         return code;
@@ -418,7 +471,7 @@ static int bench_main(void)
     b->info.struct_size = sizeof b->info;
     int code = cli_engine_options(&command_bench, &shape, &o);
     if (!code)
-        code = check_options();
+        code = check_options(b);
     cli_catch_interrupt();
     if (!code)
         code = run_bench(b, &o);

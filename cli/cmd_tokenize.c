@@ -1,6 +1,7 @@
 /* weft tokenize - text to ids and back, with the tokenizer of a model. */
 #include "cli.h"
 #include "json.h"
+#include "token_steps.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@ static const char *positional[2]; /* MODEL, TEXT */
 static load_options load;
 static text_list files;
 static const char *pre, *pair;
-static bool json, no_special, parse_special, count, check, decode, keep_special, fit, pieces;
+static bool json, no_special, parse_special, count, check, decode, keep_special, fit, pieces, steps;
 
 static const option options[] = {
     { 'm', "model", OPT_TEXT, &load.path, "PATH", SETTING,
@@ -21,6 +22,8 @@ static const option options[] = {
       "do not add BOS, EOS or other special tokens" },
     { 0, "parse-special", OPT_FLAG, &parse_special, NULL, 0, "parse special tokens in the text" },
     { 0, "pieces", OPT_FLAG, &pieces, NULL, 0, "print one line per token: id, bytes, offset" },
+    { 0, "steps", OPT_FLAG, &steps, NULL, 0,
+      "print how the text becomes tokens: words, merges, paths" },
     { 0, "count", OPT_FLAG, &count, NULL, 0, "print the number of tokens" },
     { 0, "check", OPT_FLAG, &check, NULL, 0, "check that decoding gives back the text" },
     { 0, "pair", OPT_TEXT, &pair, "TEXT", 0, "second text of a pair" },
@@ -36,6 +39,7 @@ static const option options[] = {
 
 static const char examples[] = "  weft tokenize models/shakespeare.gguf \"Hello world\"\n"
                                "  weft tokenize tokenizer.json --pieces - < text.txt\n"
+                               "  weft tokenize model.gguf --steps \"The cat sat on\"\n"
                                "  weft tokenize model.gguf --decode 15496,995\n";
 
 /* ---- input ----------------------------------------------------------------------------------- */
@@ -240,6 +244,11 @@ static int do_encode(const weft_tokenizer *t, const char *text, size_t n)
                                       .fit = fit,
                                       .pair = pair,
                                       .pair_length = pair ? strlen(pair) : 0 };
+    if (steps) {
+        const weft_status status = json ? token_steps_json(t, text, n, &o, &err)
+                                        : token_steps_print(t, text, n, &o, &err);
+        return status == WEFT_OK ? 0 : cli_fail(&err);
+    }
     weft_tokens *k = weft_tokenizer_encode(t, text, n, &o, &err);
     int code = 0;
     if (!k)
@@ -291,6 +300,12 @@ static int tokenize_main(void)
     const char *given = only_text ? positional[0] : positional[1];
     if (!load.path && !load.tokenizer)
         return cli_usage(&command_tokenize, "no tokenizer; give a model or a tokenizer.json");
+    if (steps && (pieces || count || check || decode))
+        return cli_usage(&command_tokenize, "both --steps and %s; give one of them",
+                         pieces  ? "--pieces"
+                         : count ? "--count"
+                         : check ? "--check"
+                                 : "--decode");
     if (given && files.n > 0)
         return cli_usage(&command_tokenize, "both a text and --file; give one of them");
     if (!given && files.n == 0 && !cli_is_piped())

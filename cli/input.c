@@ -209,6 +209,28 @@ int cli_parse_ids(const command *c, const char *text, int32_t **ids, int64_t *n)
                   : cli_usage(c, "--ids: \"%s\" is not a list such as 1,403,407", text);
 }
 
+int32_t *cli_any_ids(int64_t n, int64_t n_vocab)
+{
+    uint64_t x = 1;
+    int32_t *ids = cli_alloc((size_t)n, sizeof *ids, "ids");
+    for (int64_t i = 0; ids && i < n; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        ids[i] = (int32_t)((x >> 33) % (uint64_t)n_vocab);
+    }
+    return ids;
+}
+
+bool cli_next_number(const char **rest, int64_t least, int64_t most, int64_t *x)
+{
+    char *end;
+    errno = 0;
+    *x = strtoll(*rest, &end, 10);
+    if (end == *rest || (*end && *end != ',') || errno || *x < least || *x > most)
+        return false;
+    *rest = *end ? end + 1 : NULL;
+    return true;
+}
+
 static int bad_line(const input *in, const id_reader *r, int64_t line)
 {
     if (r->full)

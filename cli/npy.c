@@ -76,25 +76,36 @@ static size_t find_head(const unsigned char *file, size_t n, size_t *from)
     return length <= HEAD_MOST && length <= n - *from ? length : 0;
 }
 
-static int read_array(const char *path, const char *file, size_t n, npy_array *to)
+const char *npy_parse(const char *file, size_t n, npy_array *to, size_t *data)
 {
     const uint16_t probe = 1;
     const char *own = *(const uint8_t *)&probe ? "'<f4'" : "'>f4'";
     char head[HEAD_MOST + 1];
     size_t from;
+    *to = (npy_array){ 0 };
     const size_t length = find_head((const unsigned char *)file, n, &from);
     if (length == 0)
-        return refuse(path, "not a NumPy file");
+        return "not a NumPy file";
     memcpy(head, file + from, length);
     head[length] = '\0';
-    const size_t data = from + length, most = (n - data) / sizeof *to->at;
+    *data = from + length;
+    const size_t most = (n - *data) / sizeof *to->at;
     if (!begins(value_of(head, "'descr':"), own))
-        return refuse(path, "numbers of another type");
+        return "numbers of another type";
     if (!begins(value_of(head, "'fortran_order':"), "False"))
-        return refuse(path, "numbers in Fortran's order");
+        return "numbers in Fortran's order";
     if (!read_shape(value_of(head, "'shape':"), (int64_t)most, to) ||
-        (size_t)to->n * sizeof *to->at != n - data)
-        return refuse(path, "a shape that is not that of its numbers");
+        (size_t)to->n * sizeof *to->at != n - *data)
+        return "a shape that is not that of its numbers";
+    return NULL;
+}
+
+static int read_array(const char *path, const char *file, size_t n, npy_array *to)
+{
+    size_t data;
+    const char *found = npy_parse(file, n, to, &data);
+    if (found)
+        return refuse(path, found);
     to->at = cli_alloc((size_t)to->n, sizeof *to->at, "the numbers of a patch");
     if (!to->at)
         return cli_no_memory();

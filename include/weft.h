@@ -220,6 +220,16 @@ typedef struct weft_tensor_info {
 WEFT_API weft_status weft_model_get_tensor(const weft_model *model, int64_t i,
                                            weft_tensor_info *info);
 
+/* The number of the weight of this name, for weft_model_get_tensor and weft_model_get_rows; -1: the
+ * model has none. A tied output matrix has the name of the embedding. */
+WEFT_API int64_t weft_model_find_tensor(const weft_model *model, const char *name);
+
+/* Rows [row, row + n) of weight i as floats, one after the other: a row has as many as the last
+ * dimension of the shape, and a weight of one dimension is one row. Quantised weights are expanded.
+ * size: floats that `out` has room for, at least all of these. */
+WEFT_API weft_status weft_model_get_rows(const weft_model *model, int64_t i, int64_t row, int64_t n,
+                                         float *out, size_t size, weft_error *err);
+
 /* Metadata entry i of n_metadata as text; value is truncated to `size` bytes, terminator included,
  * and may be NULL if size is 0. */
 WEFT_API weft_status weft_model_get_metadata(const weft_model *model, int64_t i, const char **key,
@@ -416,6 +426,67 @@ WEFT_API weft_tokens *weft_tokenizer_encode(const weft_tokenizer *tokenizer, con
                                             size_t length, const weft_tokenize_options *options,
                                             weft_error *err);
 WEFT_API void weft_tokens_free(weft_tokens *tokens);
+
+/* How a text becomes tokens, step by step:
+ *
+ *     NORMALIZED  a stretch of the text, as the normalizer rewrites it
+ *     ADDED       a token that is cut out of the text before anything else happens to it
+ *     WORD        a word, as the pre-tokenizer cuts it; the steps up to PIECES are about it
+ *       SYMBOLS   BPE: the letters or bytes that it begins as
+ *       MERGE     BPE: two neighbours become one piece: the pair of lowest rank, the leftmost of equals
+ *       PATH      Unigram: the pieces with the largest sum of scores
+ *       MATCH     WordPiece: the longest piece that fits next; id -1: none does, so the word is unknown
+ *     PIECES      the tokens of the word
+ *     TOKENS      all tokens of the text
+ *
+ * A word that is a token by itself may need no steps. One that spells a token it may not become is shown
+ * twice: whole, without PIECES, then as the words it is cut into. */
+typedef enum weft_step_kind {
+    WEFT_STEP_NORMALIZED,
+    WEFT_STEP_ADDED,
+    WEFT_STEP_WORD,
+    WEFT_STEP_SYMBOLS,
+    WEFT_STEP_MERGE,
+    WEFT_STEP_PATH,
+    WEFT_STEP_MATCH,
+    WEFT_STEP_PIECES,
+    WEFT_STEP_TOKENS,
+} weft_step_kind;
+
+/* The bytes [from, to) of a word. */
+typedef struct weft_piece {
+    int32_t id; /* -1: not a token */
+    uint32_t from, to;
+    double score; /* PATH: of the piece; otherwise 0 */
+} weft_piece;
+
+/* Valid during the call. Fields that a kind does not name are 0. */
+typedef struct weft_tokenizer_step {
+    size_t struct_size;
+    weft_step_kind kind;
+    int type;         /* 1: about the second text of a pair */
+    weft_span span;   /* what it is about, in the text; not TOKENS */
+    const char *text; /* [length] the normalised text, the added token in the text, or the word */
+    size_t length;
+    weft_piece piece;       /* ADDED: its id; MERGE: the new piece; MATCH */
+    weft_piece left, right; /* MERGE: the pair */
+    int64_t rank; /* MERGE: line of the merge, or rank of the token; -1: the file has scores */
+    double score; /* MERGE by scores: of the new piece. PATH: the sum, which SentencePiece's float
+                     arithmetic counts anew where it passes 100000 */
+    const weft_piece *pieces; /* [n_piece] SYMBOLS, PATH, PIECES: in order. MERGE: after it; none in
+                                 words that begin as more than 512 symbols */
+    size_t n_piece;
+    const weft_tokens *tokens; /* TOKENS */
+} weft_tokenizer_step;
+
+/* Return false to stop with WEFT_ESTOPPED. */
+typedef bool weft_tokenizer_step_fn(void *ud, const weft_tokenizer_step *step);
+
+/* Encodes as weft_tokenizer_encode does, and calls fn for each step of it. The last step has the
+ * tokens that weft_tokenizer_encode returns, with spans. */
+WEFT_API weft_status weft_tokenizer_steps(const weft_tokenizer *tokenizer, const char *text,
+                                          size_t length, const weft_tokenize_options *options,
+                                          weft_tokenizer_step_fn *fn, void *ud, weft_error *err);
 
 /* The exact bytes of a token in running text; as weft_model_piece. */
 WEFT_API int64_t weft_tokenizer_piece(const weft_tokenizer *tokenizer, int32_t id, char *bytes,
@@ -1046,6 +1117,35 @@ typedef struct weft_token_prob {
 
 WEFT_API int64_t weft_sampler_kept(weft_sampler *sampler, int64_t k, weft_token_prob *out);
 
+/* A token that remains after a stage. */
+typedef struct weft_candidate {
+    int32_t id;
+    double score; /* as the stage left it: divided by the temperature, once that has run */
+    double p;     /* among the tokens that remain */
+} weft_candidate;
+
+/* What a stage of a draw left; valid during the call. */
+typedef struct weft_sampler_stage {
+    size_t struct_size;
+    const char *name; /* "logits"; each active step as in weft_sampler_describe: "top_k 40"; after
+                         those that change scores, "constraint"; last "draw" */
+    int64_t n;        /* tokens that remain */
+    const weft_candidate *best; /* [n_best] of them, best first */
+    int64_t n_best;
+    double u;   /* the random number in [0, 1) that xtc or the draw compared; -1: none was needed */
+    int32_t id; /* the token drawn; -1 before "draw" */
+} weft_sampler_stage;
+
+/* Return false to stop with WEFT_ESTOPPED. */
+typedef bool weft_sampler_stage_fn(void *ud, const weft_sampler_stage *stage);
+
+/* Calls fn after each stage of the draw that weft_sampler_pick would make now, with the best k
+ * tokens. It is that draw, so the last stage is what weft_sampler_kept then reports, bit by bit, and
+ * its token is the one that weft_sampler_pick returns. What the sampler draws next does not change. */
+WEFT_API weft_status weft_sampler_stages(weft_sampler *sampler, const float *logits,
+                                         int64_t n_vocab, const int32_t *ids, int64_t n, int64_t k,
+                                         weft_sampler_stage_fn *fn, void *ud, weft_error *err);
+
 /* Call before a new text: resets mirostat. */
 WEFT_API void weft_sampler_reset(weft_sampler *sampler);
 
@@ -1391,6 +1491,21 @@ typedef enum weft_beam_stop {
     WEFT_BEAM_STOP_NEVER, /* "never": if no live beam can still beat the worst finished one */
 } weft_beam_stop;
 
+/* A token that a search kept after a step: a live beam of the next step, or the end of a text. */
+typedef struct weft_beam_node {
+    size_t struct_size;
+    int64_t step; /* 0: the first new token */
+    int parent;   /* the live beam of the step before, which it continues; 0 in step 0 */
+    int beam;     /* the live beam that it becomes, best first from 0; -1: it ends a text */
+    int32_t id;
+    double sum;   /* of the log-probabilities of its text's new tokens up to it */
+    double score; /* at the end of a text: sum / length^length_penalty; otherwise the sum */
+    bool ended;   /* the text ends with it, an end token, and not by n_new */
+} weft_beam_node;
+
+/* Return false to stop the search with WEFT_ESTOPPED. */
+typedef bool weft_beam_node_fn(void *ud, const weft_beam_node *node);
+
 typedef struct weft_beam_options {
     size_t struct_size;
     int n_beam;            /* number of beams; 0: 4 */
@@ -1402,6 +1517,10 @@ typedef struct weft_beam_options {
     int n_end;
     const int32_t *source; /* [n_source] source of an encoder-decoder, shared by all beams */
     int64_t n_source;
+    weft_beam_node_fn *fn; /* called for each node of the tree that the search keeps; or NULL */
+    void *ud;
+    const weft_session *session; /* of this engine, which holds the prompt: the search shares its
+                                    cache instead of evaluating it again; NULL: none */
 } weft_beam_options;
 
 typedef struct weft_beam {

@@ -99,12 +99,12 @@ MODES = {
     "weft_generate_options.n_min": "RA", "weft_generate_options.stop_ids": "AA", "weft_generate_options.stop": "AA", "weft_generate_options.progress": "AA", "weft_kernel_pool.n_query": ("R-", BUFFER),
     "weft_kernel_pool.n_key": ("R-", BUFFER),
     # sizes of buffers of which no more is written than there is to write
-    "weft_model_piece.size": "AA", "weft_tokenizer_piece.size": "AA",
-    "weft_tokenizer_encode.length": "AR",  # 2^30 bytes and more, before they are read
+    "weft_model_piece.size": "AA", "weft_tokenizer_piece.size": "AA", "weft_model_get_rows.size": "RA",
+    "weft_tokenizer_steps.length": "AR", "weft_tokenizer_encode.length": "AR",  # 2^30 bytes and more, before they are read
     "weft_tokenize_options.pair_length": "AR", "weft_tokenize_options.trusted": "AA", "weft_tokenize_options.gated": "AA",
     "weft_tokenize_options.n_trusted": "AR", "weft_tokenize_options.n_gated": "AR",
     # more than there is gives all there is
-    "weft_session_match.n": "RA", "weft_session_top.k": "RA", "weft_sampler_options.top_k": "RA",
+    "weft_session_match.n": "RA", "weft_session_top.k": "RA", "weft_sampler_stages.k": "RA", "weft_sampler_options.top_k": "RA",
     "weft_sampler_options.penalty_last_n": "RA", "weft_tokenizer_train_options.n_vocab": "RA",
     "weft_tokenizer_train_options.min_frequency": "RA", "weft_convert_options.max_shard": "AA",
     "weft_engine_plan.options.n_cache": "RA", "weft_engine_estimate.options.n_cache": "RA",
@@ -120,9 +120,11 @@ MODES = {
     # optional texts and arrays; what a text says is judged where it is used
     "weft_convert_options.type": "AR", "weft_convert_options.importance": "AR", "weft_tokenizer_options.pre": "AA", "weft_tokenize_options.pair": "AA",
     "weft_tokenizer_train_options.pattern": "AA", "weft_tokenizer_train_options.special": "AA",
-    "weft_sampler_options.chain": "AR", "weft_input.types": "AA", "weft_report_options.title": "AA",
+    "weft_sampler_options.chain": "AR", "weft_input.types": "AA", "weft_report_options.title": "AA", "weft_explain_options.title": "AA",
+    "weft_explain_options.text": "AA", "weft_explain_options.only": "AR", "weft_explain_options.tokenizer": "AA",
+    "weft_explain_options.hook": "AA", "weft_explain_options.layer": "AR", "weft_explain_options.head": "AR", "weft_explain_options.token": "AR", "weft_explain.n": ("R-", BUFFER),
     "weft_train_options.frozen": "AA", "weft_train_options.sample": "AA", "weft_input.ids": "f->images ? ACCEPT : REFUSE, ACCEPT",
-    "weft_input.features": "f->images ? REFUSE : ACCEPT, ACCEPT", "weft_beam_options.source": "f->source ? REFUSE : ACCEPT, ACCEPT",
+    "weft_input.features": "f->images ? REFUSE : ACCEPT, ACCEPT", "weft_beam_options.session": "AA", "weft_beam_options.source": "f->source ? REFUSE : ACCEPT, ACCEPT",
     **{f"weft_train_options.{text}": "AA" for text in ("model", "preset", "arch", "tokenizer", "separator", "columns",
                                                        "validation_data", "chat_template")},
     "weft_train.options.out": "RR", "weft_data_open.options.out": "AA", "weft_text_score.data.out": "AA",
@@ -130,14 +132,14 @@ MODES = {
 
 STRUCT_READ = {"weft_engine_eval.work", "weft_engine_step.work", "weft_session_logprobs.out"}  # and written
 BUFFERS = {"weft_session_top.out", "weft_sampler_kept.out"}  # arrays of structs that are only written
-BYTES = {"weft_grammar_new.text", "weft_call_reader_new.tools", "weft_tool_grammar_new.tools", "weft_call_reader_push.text", "weft_template_render.messages", "weft_tokenizer_encode.text", "weft_tokenizer_id.token", "weft_stop_push.bytes", "weft_tokenize_options.pair"}
+BYTES = {"weft_grammar_new.text", "weft_call_reader_new.tools", "weft_tool_grammar_new.tools", "weft_call_reader_push.text", "weft_template_render.messages", "weft_tokenizer_encode.text", "weft_tokenizer_steps.text", "weft_tokenizer_id.token", "weft_stop_push.bytes", "weft_tokenize_options.pair"}
 NEEDS = {"weft_model": "model", "weft_engine": "engine", "weft_session": "session", "weft_encoder": "encoder",
          "weft_tokenizer": "tokenizer", "weft_sampler": "sampler", "weft_decoder": "decoder", "weft_stop": "stop",
          "weft_data": "data", "weft_budget": "budget", "weft_template": "chat", "weft_scheduler": "scheduler",
          "weft_grammar": "grammar", "weft_constraint": "constraint", "weft_call_reader": "calls"}
 ONLY = {  # kinds of models that a function is for
     "weft_image_open": "images", "weft_image_decode": "images", "weft_image_score": "images",
-    "weft_session_source": "source", "weft_generate": "engine", "weft_session_save": "alone", "weft_session_restore": "alone",
+    "weft_session_source": "source", "weft_explain": "alone", "weft_generate": "engine", "weft_session_save": "alone", "weft_session_restore": "alone",
     "weft_engine_new": "engine", "weft_engine_plan": "engine",
     "weft_engine_estimate": "slow", "weft_evaluate": "alone", "weft_sampler_new": "engine", "weft_model_get_cost": "engine",
     "weft_encoder_new": "encoder", "weft_encoder_plan": "encoder", "weft_convert": "slow", "weft_train": "images",
@@ -148,10 +150,13 @@ VALID = {
     "weft_budget_give.bytes": "8",
     "weft_model_find.name": "f->name", "weft_model_find.path": "f->found", "weft_model_find.size": "sizeof f->found",
     "weft_model_list.fn": "see_model", "weft_model_open.path": "f->path", "weft_model_label.i": "0", "weft_model_get_tensor.i": "0",
+    "weft_model_find_tensor.name": "f->text", "weft_model_get_rows.row": "0", "weft_model_get_rows.n": "1",
+    "weft_model_get_rows.out": "f->again", "weft_model_get_rows.size": "sizeof f->again / sizeof *f->again",
     "weft_model_get_metadata.i": "0", "weft_model_get_metadata.key": "&f->word", "weft_model_get_metadata.value":
     "f->bytes", "weft_convert.from": "f->path", "weft_convert.to": "f->gguf", "weft_tokenizer_load.path": "f->vocabulary",
     "weft_template_load.path": "f->jinja", "weft_template_render.messages": "f->messages",
     "weft_template_render.length": "strlen(f->messages)",
+    "weft_tokenizer_steps.text": "f->text", "weft_tokenizer_steps.length": "8", "weft_tokenizer_steps.fn": "see_step",
     "weft_tokenizer_encode.text": "f->text", "weft_tokenizer_encode.length": "8", "weft_tokenizer_id.token": "f->text",
     "weft_tokenizer_id.length": "1", "weft_decoder_push.bytes": "&f->word", "weft_decoder_flush.bytes": "&f->word",
     "weft_tokenizer_train.paths": "f->data_paths", "weft_tokenizer_train.n_path": "1",
@@ -164,7 +169,8 @@ VALID = {
     "weft_session_top.k": "2", "weft_session_top.out": "f->logprobs", "weft_session_logprobs.n": "1",
     "weft_sampler_break.strings": "f->strings", "weft_sampler_break.n": "1", "weft_sampler_pick.logits": "f->logits",
     "weft_sampler_pick.n_vocab": "f->n_vocab", "weft_sampler_pick.id": "&f->id", "weft_sampler_next.id": "&f->id",
-    "weft_sampler_kept.k": "2", "weft_sampler_kept.out": "f->chances", "weft_stop_new.strings": "f->strings",
+    "weft_sampler_stages.logits": "f->logits", "weft_sampler_stages.n_vocab": "f->n_vocab", "weft_sampler_stages.k": "2",
+    "weft_sampler_stages.fn": "see_stage", "weft_sampler_kept.k": "2", "weft_sampler_kept.out": "f->chances", "weft_stop_new.strings": "f->strings",
     "weft_stop_new.n": "1", "weft_stop_push.bytes": "f->text", "weft_stop_push.length": "8",
     "weft_grammar_new.kind": "WEFT_GRAMMAR_REGEX", "weft_grammar_new.text": "f->text", "weft_constraint_accept.id": "3",
     "weft_call_reader_new.tools": "f->tools", "weft_tool_grammar_new.tools": "f->tools", "weft_call_reader_push.text": "f->text",
@@ -174,7 +180,7 @@ VALID = {
     "weft_constraint_rewind.mark": "0", "weft_generate.fn": "see_generated", "weft_stop_push.out": "&f->word", "weft_stop_flush.out": "&f->word", "weft_evaluate.against": "NULL",
     "weft_evaluate.n_document": "1", "weft_train_defaults.struct_size": "sizeof(weft_train_options)",
     "weft_data_show.sample": "0", "weft_data_show.fn": "show_token", "weft_data_save.path": "f->ids_file",
-    "weft_report.run": "f->run", "weft_report.to": "f->page", "weft_engine_trace.fn": "see_tensor",
+    "weft_explain.fn": "see_page", "weft_report.run": "f->run", "weft_report.to": "f->page", "weft_engine_trace.fn": "see_tensor",
     "weft_encoder_trace.fn": "see_tensor", "weft_engine_trace_with.fn": "see_tensor",
     "weft_encoder_trace_with.fn": "see_tensor", "weft_kernel_pool.kernel": "WEFT_KERNEL_GAUSSIAN",
     "weft_kernel_pool.width": "1.0", "weft_kernel_pool.queries": "f->logits", "weft_kernel_pool.n_query": "2",

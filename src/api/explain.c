@@ -1,5 +1,6 @@
 /* explain.c - the public function that makes a page of a model and a text: runs the forward that it
- * shows, and gathers what only the engine knows. */
+ * shows, and gathers what views need. */
+#include "api/explain.h"
 #include "api/api.h"
 #include "base/clock.h"
 #include "engine/encode.h"
@@ -18,10 +19,13 @@ typedef struct explanation {
     const int32_t *ids;
     int64_t n;
     record seen;
+    weft_error refused; /* why the record failed; public functions would clear the caller's */
     subject subject;
     layer_parts *layer;
     subject_token *token;
     char *names; /* bytes of all tokens */
+    float *logits, *cached;
+    beam_tree beams;
     weft_tokenizer_info tokenizer;
 } explanation;
 
@@ -41,12 +45,47 @@ static bool make_spec(explanation *x, watcher *at, trace_spec *to, weft_error *e
     return true;
 }
 
+/* Logits of the last token; and once more, from a forward that finds all other keys cached. A hook
+ * that expects all rows would not know what to do with one. */
+static weft_status take_logits(explanation *x, weft_engine *e, weft_session *s, weft_error *err)
+{
+    mem *m = &x->model->host.mem;
+    const size_t n = (size_t)x->model->model.n_out;
+    x->logits = mem_alloc(m, n * sizeof *x->logits, "logits", err);
+    x->cached = mem_alloc(m, n * sizeof *x->cached, "logits", err);
+    if (!x->logits || !x->cached)
+        return err->code;
+    memcpy(x->logits, weft_session_logits(s), n * sizeof *x->logits);
+    x->subject.logits = x->logits;
+    if (x->n < 2 || x->o.hook)
+        return WEFT_OK;
+    if (engine_trace(e->inner, &(trace_spec){ 0 }, err) != WEFT_OK ||
+        weft_session_rewind(s, x->n - 1, err) != WEFT_OK ||
+        weft_session_eval(s, x->ids + x->n - 1, 1, err) != WEFT_OK)
+        return err->code;
+    memcpy(x->cached, weft_session_logits(s), n * sizeof *x->cached);
+    x->subject.cached = x->cached;
+    if (grow_beams(e, s, x->ids, x->n, &x->beams, err) != WEFT_OK)
+        return err->code;
+    x->subject.node = x->beams.at;
+    x->subject.n_node = x->beams.n;
+    return time_cache(s, x->ids, x->n, &x->subject, err);
+}
+
+static weft_status record_status(const explanation *x, weft_status status, weft_error *err)
+{
+    if (status != WEFT_OK || !x->seen.failed)
+        return status;
+    *err = x->refused;
+    return err->code;
+}
+
 static weft_status run_decoder(explanation *x, weft_error *err)
 {
     const weft_engine_options o = { .struct_size = sizeof o,
                                     .threads = x->o.threads,
-                                    .n_session = 1,
-                                    .n_ctx = x->n,
+                                    .n_session = 1 + BEAMS,
+                                    .n_ctx = page_context(&x->model->model, x->n),
                                     .n_batch = (int)x->n,
                                     .kv_type = WEFT_KV_F32 };
     trace_spec w;
@@ -58,7 +97,10 @@ static weft_status run_decoder(explanation *x, weft_error *err)
     const double began = clock_seconds();
     if (status == WEFT_OK)
         status = weft_session_eval(s, x->ids, x->n, err);
+    status = record_status(x, status, err);
     x->subject.seconds = clock_seconds() - began;
+    if (status == WEFT_OK)
+        status = take_logits(x, e, s, err);
     weft_session_free(s);
     weft_engine_free(e);
     return status;
@@ -82,6 +124,7 @@ static weft_status run_encoder(explanation *x, weft_error *err)
     const double began = clock_seconds();
     if (status == WEFT_OK)
         status = in.out ? weft_encoder_eval(e, &in, 1, err) : err->code;
+    status = record_status(x, status, err);
     x->subject.seconds = clock_seconds() - began;
     mem_free(&x->model->host.mem, in.out);
     weft_encoder_free(e);
@@ -154,33 +197,46 @@ static weft_status name_tokens(explanation *x, weft_error *err)
     return x->o.tokenizer && x->o.text ? find_spans(x, err) : WEFT_OK;
 }
 
-static weft_status gather(explanation *x, weft_error *err)
+/* What is known without another forward. */
+static weft_status describe(explanation *x, weft_error *err)
 {
     const model *m = &x->model->model;
+    subject *s = &x->subject;
     x->layer = mem_zalloc(&x->model->host.mem, (size_t)m->n_layer, sizeof *x->layer, "layers", err);
     if (!x->layer || name_tokens(x, err) != WEFT_OK)
         return err->code;
     for (int64_t l = 0; l < m->n_layer; l++)
         x->layer[l] = parts_find(&x->seen, l);
-    x->subject.model = m;
-    x->subject.title = x->o.title ? x->o.title : m->name;
-    x->subject.text = x->o.text;
-    x->subject.n_text = x->o.text ? strlen(x->o.text) : 0;
-    x->subject.spell = spell;
-    x->subject.speller = x->o.tokenizer;
+    s->model = m;
+    s->title = x->o.title ? x->o.title : m->name;
+    s->text = x->o.text;
+    s->n_text = x->o.text ? strlen(x->o.text) : 0;
+    s->spell = spell;
+    s->speller = x->o.tokenizer;
     x->tokenizer.struct_size = sizeof x->tokenizer;
     if (x->o.tokenizer) {
         weft_tokenizer_get_info(x->o.tokenizer, &x->tokenizer);
-        x->subject.tokenizer = &x->tokenizer;
+        s->tokenizer = &x->tokenizer;
     }
-    x->subject.seen = &x->seen;
-    x->subject.layer = x->layer;
-    x->subject.token = x->token;
-    x->subject.n_token = x->n;
-    x->subject.at_layer = x->o.layer;
-    x->subject.at_head = x->o.head;
-    x->subject.at_token = x->o.token;
+    s->seen = &x->seen;
+    s->layer = x->layer;
+    s->token = x->token;
+    s->n_token = x->n;
+    s->at_layer = x->o.layer;
+    s->at_head = x->o.head;
+    s->at_token = x->o.token;
     return WEFT_OK;
+}
+
+static weft_status gather(explanation *x, weft_error *err)
+{
+    const bool generates = x->model->model.task == WEFT_TASK_GENERATE;
+    subject *s = &x->subject;
+    s->cost.struct_size = sizeof s->cost;
+    if (describe(x, err) != WEFT_OK ||
+        weft_model_get_cost(x->model, generates ? x->n : 0, &s->cost, err) != WEFT_OK || !generates)
+        return err->code;
+    return take_stages(x->model, x->logits, x->ids, x->n, s, err);
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
@@ -267,12 +323,11 @@ weft_status weft_explain(weft_model *m, const int32_t *ids, int64_t n,
     const double numbers = (double)n * (double)shape->n_layer *
                            (8.0 * (double)shape->d_model + 4.0 * (double)shape->d_ff);
     x.seen = (record){ .mem = &m->host.mem,
-                       .err = err,
+                       .err = &x.refused,
                        .keep_all = x.o.all || numbers < FEW_NUMBERS,
                        .keep_layer = x.o.layer };
     weft_status status = shape->task == WEFT_TASK_GENERATE ? run_decoder(&x, err)
                                                            : run_encoder(&x, err);
-    status = status == WEFT_OK && x.seen.failed ? err->code : status;
     if (status == WEFT_OK)
         status = gather(&x, err);
     if (status == WEFT_OK)
@@ -280,6 +335,9 @@ weft_status weft_explain(weft_model *m, const int32_t *ids, int64_t n,
     mem_free(&m->host.mem, x.layer);
     mem_free(&m->host.mem, x.token);
     mem_free(&m->host.mem, x.names);
+    mem_free(&m->host.mem, x.logits);
+    mem_free(&m->host.mem, x.cached);
+    mem_free(&m->host.mem, x.beams.at);
     record_free(&x.seen);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "formats/unpack.h"
 #include "models/pack.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,6 +168,40 @@ weft_status weft_model_get_tensor(const weft_model *w, int64_t at, weft_tensor_i
     memcpy(i.shape, t->shape, sizeof i.shape);
     i.bytes = dtype_row_bytes(t->type, cols(t)) * (size_t)(t->n_dim > 1 ? t->shape[0] : 1);
     copy_result(info, info->struct_size, &i, sizeof i);
+    return WEFT_OK;
+}
+
+int64_t weft_model_find_tensor(const weft_model *w, const char *name)
+{
+    for (int64_t i = 0; w && name && i < w->model.n_param; i++)
+        if (strcmp(w->model.param[i]->name, name) == 0)
+            return i;
+    return -1;
+}
+
+weft_status weft_model_get_rows(const weft_model *w, int64_t at, int64_t row, int64_t n, float *out,
+                                size_t size, weft_error *err)
+{
+    weft_error local;
+    err = begin_call(err, &local);
+    if (!w || !out)
+        return weft_fail(err, WEFT_EINVAL, "no %s given", w ? "place for the rows" : "model");
+    if (at < 0 || at >= w->model.n_param)
+        return weft_fail(err, WEFT_EINVAL, "weight %lld, expected below %lld", (long long)at,
+                         (long long)w->model.n_param);
+    const tensor *t = w->model.param[at];
+    const int64_t n_row = t->n_dim > 1 ? rows(t) : 1, width = cols(t);
+    if (row < 0 || n < 0 || row > n_row || n > n_row - row)
+        return weft_fail(err, WEFT_EINVAL, "%s: rows %lld to %lld + %lld, expected at most %lld",
+                         t->name, (long long)row, (long long)row, (long long)n, (long long)n_row);
+    if (width > 0 && size / (size_t)width < (size_t)n)
+        return weft_fail(err, WEFT_EINVAL, "%s: room for %zu floats, expected %lld rows of %lld",
+                         t->name, size, (long long)n, (long long)width);
+    assert(t->type->decode); /* bind takes no others */
+    const size_t row_bytes = dtype_row_bytes(t->type, width);
+    for (int64_t i = 0; i < n; i++)
+        t->type->decode(out + i * width, (const char *)t->data + (size_t)(row + i) * row_bytes, 0,
+                        width);
     return WEFT_OK;
 }
 

@@ -110,6 +110,12 @@ weft_status weft_sampler_break(weft_sampler *s, const weft_tokenizer *t, const c
     return WEFT_OK;
 }
 
+static weft_status wrong_vocabulary(const weft_sampler *s, int64_t n_vocab, weft_error *err)
+{
+    return weft_fail(err, WEFT_EINVAL, "%lld logits, but the sampler's vocabulary has %lld",
+                     (long long)n_vocab, (long long)s->inner->n_vocab);
+}
+
 weft_status weft_sampler_pick(weft_sampler *s, const float *logits, int64_t n_vocab,
                               const int32_t *ids, int64_t n, int32_t *id, weft_error *err)
 {
@@ -121,9 +127,26 @@ weft_status weft_sampler_pick(weft_sampler *s, const float *logits, int64_t n_vo
                          : !logits ? "logits"
                                    : "place for the token");
     if (n_vocab != s->inner->n_vocab)
-        return weft_fail(err, WEFT_EINVAL, "%lld logits, but the sampler's vocabulary has %lld",
-                         (long long)n_vocab, (long long)s->inner->n_vocab);
+        return wrong_vocabulary(s, n_vocab, err);
     return sampler_pick(s->inner, logits, ids, n, id, err);
+}
+
+weft_status weft_sampler_stages(weft_sampler *s, const float *logits, int64_t n_vocab,
+                                const int32_t *ids, int64_t n, int64_t k, weft_sampler_stage_fn *fn,
+                                void *ud, weft_error *err)
+{
+    weft_error local;
+    err = begin_call(err, &local);
+    if (!s || !logits || !fn)
+        return weft_fail(err, WEFT_EINVAL, "no %s given",
+                         !s        ? "sampler"
+                         : !logits ? "logits"
+                                   : "callback");
+    if (n_vocab != s->inner->n_vocab)
+        return wrong_vocabulary(s, n_vocab, err);
+    if (k < 0)
+        return weft_fail(err, WEFT_EINVAL, "k is %lld, expected 0 or more", (long long)k);
+    return sampler_stages(s->inner, logits, ids, n, k, fn, ud, err);
 }
 
 weft_status weft_sampler_next(weft_sampler *s, const weft_session *after, int32_t *id,
@@ -213,6 +236,13 @@ static weft_status take_beam_options(weft_beam_options *o, const weft_engine *e,
     return WEFT_OK;
 }
 
+static bool holds_prompt(const weft_session *s, const weft_engine *e, const int32_t *ids, int64_t n)
+{
+    int64_t held = 0;
+    const int32_t *tokens = weft_session_tokens(s, &held);
+    return s->engine == e && held == n && memcmp(tokens, ids, (size_t)n * sizeof *ids) == 0;
+}
+
 weft_beams *weft_beam_search(weft_engine *e, const int32_t *ids, int64_t n,
                              const weft_beam_options *options, weft_error *err)
 {
@@ -227,7 +257,12 @@ weft_beams *weft_beam_search(weft_engine *e, const int32_t *ids, int64_t n,
                       "weft_beam_options", err) ||
         take_beam_options(&o, e, n, err) != WEFT_OK)
         return NULL;
-    weft_beams *beams = beam_search(e->inner, ids, n, &o, e->model, err);
+    const session *begun = o.session ? o.session->inner : NULL;
+    if (begun && !holds_prompt(o.session, e, ids, n)) {
+        weft_fail(err, WEFT_EINVAL, "the session does not hold the prompt");
+        return NULL;
+    }
+    weft_beams *beams = beam_search(e->inner, ids, n, &o, begun, e->model, err);
     if (beams)
         hold(&e->model->holders);
     return beams;

@@ -185,46 +185,85 @@ static bool trust_is_valid(const weft_tokenize_options *o, size_t length, weft_e
     return true;
 }
 
-weft_tokens *weft_tokenizer_encode(const weft_tokenizer *shared, const char *text, size_t length,
-                                   const weft_tokenize_options *options, weft_error *err)
+/* The arguments of an encoding, checked. */
+static bool take_options(const weft_tokenizer *t, const char *text, size_t length,
+                         const weft_tokenize_options *options, weft_tokenize_options *o,
+                         weft_error *err)
 {
-    weft_tokenize_options o;
-    encoding found;
-    weft_tokenizer *t = (weft_tokenizer *)shared; /* only its spare encoder and budget change */
-    weft_error local;
-    err = begin_call(err, &local);
-    if (!t || (!text && length > 0)) {
-        weft_fail(err, WEFT_EINVAL, "no %s given", t ? "text" : "tokenizer");
-        return NULL;
-    }
-    if (!read_options(&o, sizeof o, options, options ? options->struct_size : 0,
+    if (!t || (!text && length > 0))
+        return !weft_fail(err, WEFT_EINVAL, "no %s given", t ? "text" : "tokenizer");
+    if (!read_options(o, sizeof *o, options, options ? options->struct_size : 0,
                       "weft_tokenize_options", err))
-        return NULL;
-    if (!o.pair && o.pair_length > 0) {
-        weft_fail(err, WEFT_EINVAL, "pair_length is %zu, but no pair is given", o.pair_length);
-        return NULL;
-    }
-    if (!trust_is_valid(&o, length, err))
-        return NULL;
+        return false;
+    if (!o->pair && o->pair_length > 0)
+        return !weft_fail(err, WEFT_EINVAL, "pair_length is %zu, but no pair is given",
+                          o->pair_length);
+    return trust_is_valid(o, length, err);
+}
+
+/* Encodes with an idle encoder; w may be NULL. */
+static weft_tokens *encode(weft_tokenizer *t, const char *text, size_t length,
+                           const weft_tokenize_options *o, step_watch *w, weft_error *err)
+{
+    encoding found;
     encoder *e = atomic_exchange(&t->spare, NULL);
     if (!e)
         e = encoder_new(&t->inner, &t->host.mem, err);
     if (!e)
         return NULL;
-    const encode_options inner = { .no_template = o.no_special,
-                                   .parse_special = o.parse_special,
-                                   .spans = o.spans,
-                                   .fit = o.fit,
-                                   .trusted = o.trusted,
-                                   .n_trusted = o.n_trusted,
-                                   .gated = o.gated,
-                                   .n_gated = o.n_gated };
+    const encode_options inner = { .no_template = o->no_special,
+                                   .parse_special = o->parse_special,
+                                   .spans = o->spans || w,
+                                   .fit = o->fit,
+                                   .trusted = o->trusted,
+                                   .n_trusted = o->n_trusted,
+                                   .gated = o->gated,
+                                   .n_gated = o->n_gated,
+                                   .steps = w };
     weft_tokens *tokens = NULL;
-    if (encoder_encode(e, text ? text : "", length, o.pair, o.pair_length, &inner, &found, err) ==
+    if (encoder_encode(e, text ? text : "", length, o->pair, o->pair_length, &inner, &found, err) ==
         WEFT_OK)
         tokens = copy_out(&found, t, err);
     encoder_free(atomic_exchange(&t->spare, e));
     return tokens;
+}
+
+weft_tokens *weft_tokenizer_encode(const weft_tokenizer *shared, const char *text, size_t length,
+                                   const weft_tokenize_options *options, weft_error *err)
+{
+    weft_tokenize_options o;
+    weft_error local;
+    err = begin_call(err, &local);
+    if (!take_options(shared, text, length, options, &o, err))
+        return NULL;
+    /* only its spare encoder and budget change */
+    return encode((weft_tokenizer *)shared, text, length, &o, NULL, err);
+}
+
+weft_status weft_tokenizer_steps(const weft_tokenizer *shared, const char *text, size_t length,
+                                 const weft_tokenize_options *options, weft_tokenizer_step_fn *fn,
+                                 void *ud, weft_error *err)
+{
+    weft_tokenize_options o;
+    weft_error local;
+    err = begin_call(err, &local);
+    if (!take_options(shared, text, length, options, &o, err))
+        return err->code;
+    if (!fn)
+        return weft_fail(err, WEFT_EINVAL, "no callback given");
+    weft_tokenizer *t = (weft_tokenizer *)shared;
+    step_watch w = { .fn = fn,
+                     .ud = ud,
+                     .n_id = t->inner.n_id,
+                     .score = t->inner.kind == MODEL_BPE ? t->inner.score : NULL,
+                     .mem = &t->host.mem,
+                     .err = err };
+    weft_tokens *tokens = encode(t, text, length, &o, &w, err);
+    if (tokens)
+        steps_tokens(&w, tokens);
+    weft_tokens_free(tokens);
+    steps_free(&w);
+    return err->code;
 }
 
 void weft_tokens_free(weft_tokens *tokens)

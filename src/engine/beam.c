@@ -26,6 +26,7 @@ typedef struct finished {
 typedef struct search {
     engine *engine;
     mem *mem;
+    const session *begun; /* has evaluated the prompt, or NULL */
     const weft_beam_options *opt;
     int64_t n_prompt, n_made; /* tokens of the prompt, and of every live text after it */
     session **session;        /* [n_beam], sessions of the live texts; those after n_live are
@@ -40,6 +41,7 @@ typedef struct search {
     uint64_t *places; /* [V] */
     work *work;       /* [n_beam] */
     int32_t *next;    /* [n_beam]: next tokens of the live texts */
+    bool stopped;     /* by the caller's fn */
 } search;
 
 /* ---- candidates ------------------------------------------------------------------------------ */
@@ -156,6 +158,24 @@ static void branch(search *s, const choice *const *child, int n)
     }
 }
 
+/* Shows a choice that was kept: as live beam `beam`, or -1 as the end of a text. */
+static void show_node(search *s, const choice *c, int beam)
+{
+    const double score = beam < 0 ? text_score(s, c->score, s->n_made + 1) : c->score;
+    const weft_beam_node kept = {
+        .struct_size = sizeof kept,
+        .step = s->n_made,
+        .parent = c->beam,
+        .beam = beam,
+        .id = c->id,
+        .sum = c->score,
+        .score = score,
+        .ended = beam < 0 && ends_text(s, c->id),
+    };
+    if (s->opt->fn && !s->stopped)
+        s->stopped = !s->opt->fn(s->opt->ud, &kept);
+}
+
 /* Splits the choices into finished texts and the next live ones. */
 static void divide(search *s)
 {
@@ -163,10 +183,13 @@ static void divide(search *s)
     int n = 0;
     for (int i = 0; i < s->n_choice; i++) {
         const choice *c = &s->choice[i];
-        if (c->ends && i < s->opt->n_beam)
+        if (c->ends && i < s->opt->n_beam) {
             finish_text(s, c);
-        else if (!c->ends && n < s->opt->n_beam)
+            show_node(s, c, -1);
+        } else if (!c->ends && n < s->opt->n_beam) {
+            show_node(s, c, n);
             child[n++] = c;
+        }
     }
     branch(s, child, n);
     for (int i = 0; i < n; i++) {
@@ -184,7 +207,12 @@ static weft_status run_search(search *s, const int32_t *ids, int64_t n, weft_err
     const weft_status encoded = from.n > 0 ? engine_encode(s->engine, &from, 1, err) : WEFT_OK;
     if (encoded != WEFT_OK)
         return encoded;
-    s->work[0] = (work){ .session = s->session[0], .ids = ids, .n = n };
+    const int64_t known = s->begun ? n - 1 : 0;
+    if (s->begun) {
+        session_copy(s->session[0], s->begun);
+        session_cut(s->session[0], known);
+    }
+    s->work[0] = (work){ .session = s->session[0], .ids = ids + known, .n = n - known };
     s->n_live = 1;
     do {
         const weft_status status = engine_eval(s->engine, s->work, s->n_live, err);
@@ -192,6 +220,8 @@ static weft_status run_search(search *s, const int32_t *ids, int64_t n, weft_err
             return status;
         choose_tokens(s);
         divide(s);
+        if (s->stopped)
+            return weft_fail(err, WEFT_ESTOPPED, "stopped after %lld tokens", (long long)s->n_made);
     } while (can_improve(s, s->score[0]));
     return WEFT_OK;
 }
@@ -267,9 +297,11 @@ static weft_beams *copy_beams(const search *s, void *owner, weft_error *err)
 }
 
 weft_beams *beam_search(engine *e, const int32_t *ids, int64_t n, const weft_beam_options *o,
-                        void *owner, weft_error *err)
+                        const session *begun, void *owner, weft_error *err)
 {
-    search s = { .engine = e, .mem = &e->model->host->mem, .opt = o, .n_prompt = n };
+    search s = {
+        .engine = e, .mem = &e->model->host->mem, .opt = o, .begun = begun, .n_prompt = n
+    };
     s.n_wide = (o->n_end > 1 ? 1 + o->n_end : 2) * o->n_beam;
     weft_beams *result = NULL;
     if (alloc_beams(&s, err) == WEFT_OK && run_search(&s, ids, n, err) == WEFT_OK)

@@ -287,6 +287,41 @@ static int64_t sampler_draw(sampler *s)
     return s->end - 1;
 }
 
+/* Shows what a stage has left: a step, or one with a fixed name. */
+static weft_status show(sampler *s, const sampler_step *step, const char *name, weft_error *err)
+{
+    char said[160];
+    if (!s->watch)
+        return WEFT_OK;
+    if (step)
+        step->say(&s->opt, said, sizeof said);
+    return s->watch->see(s->watch, s, step ? said : name, err);
+}
+
+/* Runs the steps up to the draw. */
+static weft_status run_chain(sampler *s, weft_error *err)
+{
+    weft_status status = show(s, NULL, "logits", err);
+    int step = 0;
+    for (; status == WEFT_OK && step < s->n_step && s->chain[step]->scores; step++) {
+        s->chain[step]->apply(s);
+        status = show(s, s->chain[step], NULL, err);
+    }
+    if (status == WEFT_OK)
+        status = sampler_order(s, err);
+    if (status != WEFT_OK)
+        return status;
+    s->end = s->order.n;
+    if (s->constraint)
+        status = show(s, NULL, "constraint", err);
+    for (; status == WEFT_OK && step < s->n_step; step++) {
+        s->u = -1;
+        s->chain[step]->apply(s);
+        status = show(s, s->chain[step], NULL, err);
+    }
+    return status;
+}
+
 weft_status sampler_pick(sampler *s, const float *logits, const int32_t *ids, int64_t n,
                          int32_t *id, weft_error *err)
 {
@@ -299,21 +334,19 @@ weft_status sampler_pick(sampler *s, const float *logits, const int32_t *ids, in
     s->ids = ids;
     s->n_id = n;
     s->temperature = 1;
-    int step = 0;
-    while (step < s->n_step && s->chain[step]->scores)
-        s->chain[step++]->apply(s);
-    if (sampler_order(s, err) != WEFT_OK)
-        return err->code;
-    s->end = s->order.n;
-    while (step < s->n_step)
-        s->chain[step++]->apply(s);
-    const int64_t chosen = sampler_draw(s);
+    s->u = -1;
+    s->chosen = -1;
+    status = run_chain(s, err);
+    if (status != WEFT_OK)
+        return status;
+    s->u = -1;
+    s->chosen = sampler_draw(s);
     if (s->opt.mirostat_tau > 0)
         s->mu += s->opt.mirostat_eta *
-                 (s->opt.mirostat_tau + log2(sampler_weight(s, chosen) / sampler_sum(s).w));
-    order_lead(&s->order, chosen + 1);
-    *id = order_id(&s->order, chosen);
-    return WEFT_OK;
+                 (s->opt.mirostat_tau + log2(sampler_weight(s, s->chosen) / sampler_sum(s).w));
+    order_lead(&s->order, s->chosen + 1);
+    *id = order_id(&s->order, s->chosen);
+    return show(s, NULL, "draw", err);
 }
 
 int64_t sampler_kept(sampler *s, int64_t k, weft_token_prob *out)

@@ -34,6 +34,12 @@ static inline bool sampler_counts(const weft_sampler_options *o)
     return o->repetition != 1 || o->frequency != 0 || o->presence != 0;
 }
 
+/* Sees what each stage of a pick leaves; see sampler_stages.c. */
+typedef struct sampler_watch sampler_watch;
+struct sampler_watch {
+    weft_status (*see)(sampler_watch *w, sampler *s, const char *stage, weft_error *err);
+};
+
 extern const sampler_step sampler_steps[SAMPLER_STEPS]; /* in the order of the default chain */
 
 struct sampler {
@@ -50,13 +56,16 @@ struct sampler {
     int64_t n_id;
     float *z; /* [V] scores */
     order order;
-    uint64_t *places;   /* [V], the order's */
-    int64_t first, end; /* the remaining range */
-    double temperature; /* divisor of the scores, once its step has run */
-    int32_t *times;     /* [V]: counts of tokens while a step needs them, otherwise 0 */
-    bool *breaks;       /* [V]: repetitions do not cross these tokens */
-    int32_t *repeats;   /* [dry_last_n] */
-    double mu;          /* state of mirostat */
+    uint64_t *places;     /* [V], the order's */
+    int64_t first, end;   /* the remaining range */
+    double temperature;   /* divisor of the scores, once its step has run */
+    int32_t *times;       /* [V]: counts of tokens while a step needs them, otherwise 0 */
+    bool *breaks;         /* [V]: repetitions do not cross these tokens */
+    int32_t *repeats;     /* [dry_last_n] */
+    double mu;            /* state of mirostat */
+    double u;             /* the uniform number that the last step or draw used; -1: none */
+    int64_t chosen;       /* place of the token drawn; -1 before */
+    sampler_watch *watch; /* NULL: none */
 
     constraint *constraint; /* only tokens that it allows; NULL: all. The owner's */
     uint64_t *allowed;      /* [V / 64 + 1] */
@@ -71,6 +80,10 @@ void sampler_reset(sampler *s);
 
 weft_status sampler_pick(sampler *s, const float *logits, const int32_t *ids, int64_t n,
                          int32_t *id, weft_error *err);
+
+/* Picks, calling fn after each stage with its best k, and then forgets that it did. */
+weft_status sampler_stages(sampler *s, const float *logits, const int32_t *ids, int64_t n,
+                           int64_t k, weft_sampler_stage_fn *fn, void *ud, weft_error *err);
 
 /* Leaves out what the constraint refuses, and begins the order; see sampler_constrain.c. */
 weft_status sampler_order(sampler *s, weft_error *err);
@@ -93,6 +106,6 @@ sampler_sums sampler_sum(sampler *s);
 /* Uniform in [0, 1), 53 bits: a function of the seed, the length of the history and the purpose. */
 typedef enum sampler_purpose { SAMPLER_DRAW, SAMPLER_XTC } sampler_purpose;
 
-double sampler_uniform(const sampler *s, sampler_purpose purpose);
+double sampler_uniform(sampler *s, sampler_purpose purpose);
 
 #endif

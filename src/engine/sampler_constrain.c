@@ -3,7 +3,8 @@
  * Refused tokens get the score -inf before anything is ordered, so they have no place, and no step
  * needs to know. But a whole mask is only needed where a step looks at all tokens. Greedy decoding
  * and top_k look at the best k: those are asked one by one, in order, until k are allowed, and all
- * that tie with the last; whatever is worse is cut anyway. The result is the same, bit for bit. */
+ * that tie with the last; whatever is worse is cut anyway. The result is the same, bit for bit. Where
+ * the stages of a pick are watched, the mask is always whole, so that the stage after it is. */
 #include "engine/sampler.h"
 
 #include <math.h>
@@ -75,7 +76,7 @@ weft_status sampler_order(sampler *s, weft_error *err)
         return weft_fail(err, WEFT_ENUMERIC, "all logits are -inf; no token can be sampled");
     if (!s->constraint)
         return WEFT_OK;
-    if (wanted == 0 || wanted > ASKED_MOST / 2 || !ask_best(s, wanted, err))
+    if (s->watch || wanted == 0 || wanted > ASKED_MOST / 2 || !ask_best(s, wanted, err))
         apply_mask(s, err);
     if (err->code == WEFT_OK && s->order.n == 0)
         return weft_fail(err, WEFT_EUNSUPPORTED,

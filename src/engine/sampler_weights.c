@@ -46,9 +46,9 @@ sampler_sums sampler_sum(sampler *s)
     return sums;
 }
 
-double sampler_uniform(const sampler *s, sampler_purpose purpose)
+double sampler_uniform(sampler *s, sampler_purpose purpose)
 {
     const rng_block b = rng_draw(s->opt.seed, purpose, (uint64_t)s->n_id);
     const uint64_t bits = (uint64_t)b.word[0] << 32 | b.word[1];
-    return (double)(bits >> 11) * 0x1p-53;
+    return s->u = (double)(bits >> 11) * 0x1p-53;
 }

@@ -160,15 +160,23 @@ typedef struct base64 {
     buffer *b;
     uint32_t bits;
     int n; /* bytes in bits */
+    char text[4096];
+    size_t n_text;
 } base64;
+
+static void base64_flush(base64 *e)
+{
+    buffer_put(e->b, e->text, e->n_text);
+    e->n_text = 0;
+}
 
 static void base64_out(base64 *e, int n_letter)
 {
     static const char letter[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char text[4] = { '=', '=', '=', '=' };
-    for (int i = 0; i < n_letter; i++)
-        text[i] = letter[e->bits >> (18 - 6 * i) & 63];
-    buffer_put(e->b, text, sizeof text);
+    for (int i = 0; i < 4; i++)
+        e->text[e->n_text++] = i < n_letter ? letter[e->bits >> (18 - 6 * i) & 63] : '=';
+    if (e->n_text == sizeof e->text)
+        base64_flush(e);
     e->bits = 0;
     e->n = 0;
 }
@@ -190,23 +198,25 @@ static void base64_floats(base64 *e, const float *x, int64_t n)
     }
 }
 
-static base64 base64_begin(document *d, const char *key)
+static void base64_begin(base64 *e, document *d, const char *key)
 {
     begin(d, key);
     buffer_put(d->b, "\"", 1);
-    return (base64){ .b = d->b };
+    *e = (base64){ .b = d->b };
 }
 
 static void base64_end(base64 *e)
 {
     if (e->n > 0)
         base64_out(e, e->n + 1);
+    base64_flush(e);
     buffer_put(e->b, "\"", 1);
 }
 
 static void put_base64(document *d, const seen *t)
 {
-    base64 e = base64_begin(d, "data");
+    base64 e;
+    base64_begin(&e, d, "data");
     for (int64_t i = 0; i < t->n_kept; i++)
         base64_floats(&e, t->data + i * t->cols, row_length(t, i));
     base64_end(&e);
@@ -215,7 +225,8 @@ static void put_base64(document *d, const seen *t)
 void doc_floats(document *d, const char *key, const float *x, int64_t n)
 {
     if (d->page) {
-        base64 e = base64_begin(d, key);
+        base64 e;
+        base64_begin(&e, d, key);
         base64_floats(&e, x, n);
         base64_end(&e);
         return;
@@ -223,6 +234,23 @@ void doc_floats(document *d, const char *key, const float *x, int64_t n)
     doc_list(d, key);
     for (int64_t i = 0; i < n; i++)
         real_digits(d, NULL, (double)x[i], 9);
+    doc_end(d);
+}
+
+void doc_rows(document *d, const char *key, const seen *t, int64_t first, int64_t n)
+{
+    seen part = *t;
+    part.data = t->data + (first - (t->rows - t->n_kept)) * t->cols;
+    part.n_kept = n;
+    doc_object(d, key);
+    doc_text(d, "name", t->name);
+    doc_int(d, "rows", t->rows);
+    doc_int(d, "cols", t->cols);
+    doc_int(d, "first", first);
+    if (d->page)
+        put_base64(d, &part);
+    else
+        put_decimals(d, &part);
     doc_end(d);
 }
 

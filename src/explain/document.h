@@ -40,6 +40,9 @@ void doc_floats(document *d, const char *key, const float *x, int64_t n);
 /* A tensor of the record with the numbers that were kept; nothing if t is NULL or none were. */
 void doc_tensor(document *d, const char *key, const seen *t);
 
+/* Rows of a large tensor, for one view alone. */
+void doc_rows(document *d, const char *key, const seen *t, int64_t first, int64_t n);
+
 /* The numbers of the tensors that were used, for a page. */
 void doc_tensors(document *d, const char *key);
 

@@ -30,7 +30,8 @@ static const seen *after(const record *s, const seen *from)
     return NULL;
 }
 
-/* Attention's inputs are q, k, v, in this order. */
+/* Attention's inputs are q, k, v, in this order. Latents are keys, and their first columns are
+ * values. */
 static void find_attention(const record *s, int64_t layer, layer_parts *p)
 {
     p->scores = record_in(s, layer, "attention.scores");
@@ -40,9 +41,10 @@ static void find_attention(const record *s, int64_t layer, layer_parts *p)
         return;
     p->q = record_find(s, p->scores->input[0]);
     p->k = record_find(s, p->scores->input[1]);
-    p->v = record_find(s, p->scores->input[2]);
+    p->v = p->scores->n_input > 2 ? record_find(s, p->scores->input[2]) : p->k;
     p->q_before = before_rope(s, p->q);
     p->k_before = before_rope(s, p->k);
+    p->pooled = last_of(s, layer, (const char *const[]){ "attention", "attention.latent", NULL });
     p->n_head = p->scores->attention.n_head;
     p->n_head_kv = p->scores->attention.n_head_kv;
     p->d_key = p->scores->attention.d_key;

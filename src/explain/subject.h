@@ -25,6 +25,8 @@ typedef struct layer_parts {
     const seen *q, *k, *v;           /* what attention reads */
     const seen *q_before, *k_before; /* before rotary positions */
     const seen *scores, *probs;      /* [N H, T] */
+    const seen *pooled;              /* sums of values, as attention makes them; with latent
+                                        attention these are sums of latents */
     const seen *mixed;               /* all heads' sums of values, which W_O reads */
     const seen *attn_out, *attn_sum; /* W_O's output, and the stream after it */
     const seen *ffn_norm;            /* what the feed forward reads */
@@ -35,6 +37,26 @@ typedef struct layer_parts {
     bool shared;                     /* ... beside which up, gate and down are the shared one's */
     int64_t n_head, n_head_kv, d_key, d_value;
 } layer_parts;
+
+/* What a stage of the sampler left. */
+typedef struct subject_stage {
+    char name[64]; /* "top_k 40" */
+    int64_t n;     /* tokens that remain */
+    weft_candidate best[8];
+    int n_best;
+    double u;   /* the random number that the draw compared; -1: none */
+    int32_t id; /* the token drawn; -1: not yet */
+} subject_stage;
+
+#define MAX_STAGE 8
+
+/* Seconds of the t-th token, with the keys before it cached, and with all t computed again. */
+typedef struct cache_point {
+    int64_t t;
+    double with, without;
+} cache_point;
+
+#define MAX_POINT 2
 
 typedef struct subject {
     const model *model;
@@ -53,7 +75,17 @@ typedef struct subject {
     const subject_token *token;
     int64_t n_token;
     int64_t at_layer, at_head, at_token; /* where the page opens */
-    double seconds;                      /* of the forward */
+    const float *logits;                 /* [n_out] of the last row, or NULL */
+    const float *cached; /* [n_out] the same with all keys but the last from the cache, or NULL */
+    weft_sampler_options sampler; /* of the stages */
+    subject_stage stage[MAX_STAGE];
+    int n_stage;
+    const weft_beam_node *node; /* [n_node] of a beam search, in its order */
+    int64_t n_node;
+    cache_point point[MAX_POINT];
+    int n_point;
+    weft_model_cost cost; /* of the last token */
+    double seconds;       /* of the forward */
 } subject;
 
 /* Finds the parts of a layer in a record. */

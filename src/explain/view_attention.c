@@ -1,27 +1,35 @@
-/* view_attention.c - attention: one query step by step, and all heads of all layers. */
+/* view_attention.c - attention: one query step by step, all heads, who sees whom, why scores are
+ * scaled, heads that share keys, latents, and the sum in blocks. */
 #include "explain/views.h"
 
-/* ---- one query by hand ----------------------------------------------------------------------- */
+#include <string.h>
 
-void view_hand(const subject *s, document *d)
+/* What attention reads and makes, of every layer whose numbers were kept. */
+static void write_layers(const subject *s, document *d)
 {
     doc_list(d, "layers");
     for (int64_t l = 0; l < s->model->n_layer; l++) {
         const layer_parts *p = &s->layer[l];
         if (!p->scores || !p->scores->data)
             continue;
+        const attn *a = &p->scores->attention;
         doc_object(d, NULL);
         doc_int(d, "layer", l);
         doc_int(d, "n_head", p->n_head);
         doc_int(d, "n_head_kv", p->n_head_kv);
         doc_int(d, "d_key", p->d_key);
         doc_int(d, "d_value", p->d_value);
-        doc_real(d, "scale", (double)p->scores->attention.scale);
+        doc_real(d, "scale", (double)a->scale);
+        doc_real(d, "cap", (double)a->cap);
+        doc_bool(d, "causal", a->kind == ATTN_CAUSAL);
+        doc_int(d, "window", a->window);
+        doc_bool(d, "sink", a->sink != NULL);
         doc_tensor(d, "q", p->q);
         doc_tensor(d, "k", p->k);
         doc_tensor(d, "v", p->v);
         doc_tensor(d, "scores", p->scores);
         doc_tensor(d, "probs", p->probs);
+        doc_tensor(d, "pooled", p->pooled);
         doc_tensor(d, "mixed", p->mixed);
         doc_tensor(d, "out", p->attn_out);
         doc_end(d);
@@ -29,7 +37,21 @@ void view_hand(const subject *s, document *d)
     doc_end(d);
 }
 
-/* ---- heads ----------------------------------------------------------------------------------- */
+void view_hand(const subject *s, document *d)
+{
+    write_layers(s, d);
+}
+
+void view_root(const subject *s, document *d)
+{
+    write_layers(s, d);
+}
+
+void view_flash(const subject *s, document *d)
+{
+    write_layers(s, d);
+    doc_int(d, "block", PAGE_ROWS);
+}
 
 void view_heads(const subject *s, document *d)
 {
@@ -39,7 +61,111 @@ void view_heads(const subject *s, document *d)
         doc_object(d, NULL);
         doc_int(d, "layer", l);
         doc_int(d, "n_head", p->n_head);
+        doc_int(d, "n_head_kv", p->n_head_kv);
+        doc_int(d, "d_key", p->d_key);
         doc_tensor(d, "probs", p->probs);
+        doc_tensor(d, "scores", p->scores);
+        doc_tensor(d, "q", p->q);
+        doc_tensor(d, "k", p->k);
+        doc_end(d);
+    }
+    doc_end(d);
+}
+
+/* Windows of all layers, which may differ. */
+void view_mask(const subject *s, document *d)
+{
+    write_layers(s, d);
+    doc_list(d, "windows");
+    for (int64_t l = 0; l < s->model->n_layer; l++) {
+        const seen *scores = s->layer[l].scores;
+        doc_int(d, NULL, scores ? scores->attention.window : 0);
+    }
+    doc_end(d);
+}
+
+/* ---- heads that share keys ------------------------------------------------------------------- */
+
+/* Numbers that are cached for a token in all layers. */
+static int64_t cached_numbers(const model *m)
+{
+    int64_t n = 0;
+    for (int i = 0; i < m->n_stream; i++)
+        n += m->stream[i].width;
+    return n * m->n_layer;
+}
+
+void view_shared(const subject *s, document *d)
+{
+    const layer_parts *p = &s->layer[s->at_layer];
+    doc_int(d, "n_head", p->n_head);
+    doc_int(d, "n_head_kv", p->n_head_kv);
+    doc_int(d, "d_head", s->model->d_head);
+    doc_bool(d, "latent", !no_latent(s));
+    doc_int(d, "cached", cached_numbers(s->model));
+}
+
+/* ---- latents --------------------------------------------------------------------------------- */
+
+const char *no_latent(const subject *s)
+{
+    return record_in(s->seen, s->at_layer, "latent.join")
+               ? NULL
+               : "Keys and values are cached as they are; only DeepSeek's models have latents.";
+}
+
+void view_latent(const subject *s, document *d)
+{
+    static const char *const names[] = { "attn_kv_a_norm", "k_rope.rope",     "attn_k",
+                                         "attn_v",         "attn_k.join",     "attn_q.latent",
+                                         "attn_q.join",    "latent.join",     "attention.latent",
+                                         "attention",      "attention.scores" };
+    doc_list(d, "layers");
+    for (int64_t l = 0; l < s->model->n_layer; l++) {
+        const seen *q = record_in(s->seen, l, "attn_q_b.rope");
+        const layer_parts *p = &s->layer[l];
+        if (!p->scores || !p->scores->data)
+            continue;
+        doc_object(d, NULL);
+        doc_int(d, "layer", l);
+        doc_int(d, "n_head", p->n_head);
+        doc_real(d, "scale", (double)p->scores->attention.scale);
+        doc_int(d, "n_rot", s->model->rope.n_rot);
+        doc_tensor(d, "q", q ? q : record_in(s->seen, l, "attn_q.rope"));
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            doc_tensor(d, names[i], record_in(s->seen, l, names[i]));
+        doc_end(d);
+    }
+    doc_end(d);
+    doc_int(d, "cached", cached_numbers(s->model));
+}
+
+/* ---- the cache ------------------------------------------------------------------------------- */
+
+const char *no_cache(const subject *s)
+{
+    return s->model->n_stream > 0 ? NULL
+                                  : "An encoder sees the whole text at once and needs no cache.";
+}
+
+void view_cache(const subject *s, document *d)
+{
+    const model *m = s->model;
+    doc_list(d, "streams");
+    for (int i = 0; i < m->n_stream; i++) {
+        doc_object(d, NULL);
+        doc_text(d, "name", m->stream[i].name);
+        doc_int(d, "width", m->stream[i].width);
+        doc_end(d);
+    }
+    doc_end(d);
+    doc_int(d, "cached", cached_numbers(m));
+    doc_list(d, "times");
+    for (int i = 0; i < s->n_point; i++) {
+        doc_object(d, NULL);
+        doc_int(d, "t", s->point[i].t);
+        doc_real(d, "with", s->point[i].with);
+        doc_real(d, "without", s->point[i].without);
         doc_end(d);
     }
     doc_end(d);

@@ -1,4 +1,4 @@
-/* view_model.c - the model as a whole: its ops in their order. */
+/* view_model.c - the model as a whole: its ops in their order, and what they cost. */
 #include "explain/views.h"
 
 #include <string.h>
@@ -48,4 +48,33 @@ void view_pipeline(const subject *s, document *d)
         doc_end(d);
     }
     doc_end(d);
+}
+
+/* ---- cost ------------------------------------------------------------------------------------ */
+
+static void write_part(document *d, const char *name, const weft_part *p)
+{
+    doc_object(d, name);
+    doc_int(d, "parameters", p->n_parameter);
+    doc_int(d, "bytes", (int64_t)p->bytes);
+    doc_real(d, "flops", p->flops);
+    doc_end(d);
+}
+
+/* FLOPs are those of the last token. */
+void view_cost(const subject *s, document *d)
+{
+    const weft_model_cost *c = &s->cost;
+    doc_object(d, "parts");
+    write_part(d, "embedding", &c->embedding);
+    write_part(d, "attention", &c->attention);
+    write_part(d, "feed_forward", &c->feed_forward);
+    write_part(d, "head", &c->head);
+    doc_end(d);
+    double all = 0;
+    for (int64_t i = 0; i < s->seen->n; i++)
+        all += s->seen->at[i].lens ? 0 : s->seen->at[i].flops;
+    doc_real(d, "forward_flops", all);
+    doc_int(d, "n_token", s->n_token);
+    doc_bool(d, "gated", s->layer[s->at_layer].gate != NULL);
 }

@@ -12,7 +12,17 @@ const page_view views[] = {
     { 6, "residual", "Norm and residual", "000, 002, 003 §4", NULL, view_residual },
     { 7, "query", "One query by hand", "003 §5, 002, 004 §1.2-1.6", no_attention, view_hand },
     { 8, "heads", "Heads", "003 §5, 004 §1.1, §1.6, §1.8", no_attention, view_heads },
+    { 9, "mask", "Mask", "000, 003 §5, 004 §1.4", no_attention, view_mask },
+    { 10, "root", "Why the root of d", "004 §1.4", no_attention, view_root },
+    { 11, "shared", "Shared heads", "000 RepeatKV, 004", no_attention, view_shared },
+    { 12, "latent", "Latent attention", "004", no_latent, view_latent },
     { 13, "feed_forward", "Feed forward", "000, 002, 003 §7", no_feed_forward, view_feed_forward },
+    { 14, "cache", "Cache", "000, 001, 003 §6", no_cache, view_cache },
+    { 15, "output", "Output", "000, 003 §8, §4", no_output, view_output },
+    { 16, "beams", "Beams", "003 §8", no_beams, view_beams },
+    { 24, "cost", "Cost", "003 §5-7, §11", NULL, view_cost },
+    { 25, "flash", "Attention in blocks", "004, 001", no_attention, view_flash },
+    { 26, "checks", "Checks", "all", NULL, view_checks },
 };
 const int n_view = sizeof views / sizeof *views;
 

@@ -36,10 +36,24 @@ void view_residual(const subject *s, document *d);
 void view_feed_forward(const subject *s, document *d);
 void view_hand(const subject *s, document *d);
 void view_heads(const subject *s, document *d);
+void view_mask(const subject *s, document *d);
+void view_root(const subject *s, document *d);
+void view_shared(const subject *s, document *d);
+void view_latent(const subject *s, document *d);
+void view_cache(const subject *s, document *d);
+void view_output(const subject *s, document *d);
+void view_beams(const subject *s, document *d);
+void view_cost(const subject *s, document *d);
+void view_flash(const subject *s, document *d);
+void view_checks(const subject *s, document *d);
 
 const char *no_position_table(const subject *s);
 const char *no_rope(const subject *s);
 const char *no_attention(const subject *s);
+const char *no_latent(const subject *s);
+const char *no_cache(const subject *s);
+const char *no_output(const subject *s);
+const char *no_beams(const subject *s);
 const char *no_feed_forward(const subject *s);
 
 #endif

@@ -4,6 +4,7 @@
 #include "text/bpe.h"
 
 #include "base/utf8.h"
+#include "text/steps.h"
 
 #include <assert.h>
 
@@ -142,6 +143,8 @@ void bpe_finish(bpe *m)
 typedef struct symbols {
     uint32_t *id, *at, *rank, *to, *prev, *next;
     size_t n;
+    size_t end;        /* bytes of the word */
+    step_watch *steps; /* who watches, or NULL */
 } symbols;
 
 static inline void put(symbols *s, uint32_t id, size_t at)
@@ -236,6 +239,39 @@ static void split(const bpe *m, const char *word, size_t n, symbols *s)
         split_characters(m, word, n, s);
 }
 
+/* ---- for those who watch --------------------------------------------------------------------- */
+
+#define SHOWN_MOST 512 /* symbols of a word that is shown after every merge: n^2 pieces in all */
+
+/* Where symbol i ends, and the one after it, or n. */
+static size_t end_of(const symbols *s, size_t i, size_t *after)
+{
+    *after = !s->next ? i + 1 : s->next[i] == NO_ID ? s->n : s->next[i];
+    return *after < s->n ? s->at[*after] : s->end;
+}
+
+static void show_symbols(const symbols *s, weft_step_kind kind)
+{
+    if (!s->steps)
+        return;
+    const bool all = kind == WEFT_STEP_SYMBOLS || s->n <= SHOWN_MOST;
+    for (size_t i = 0, after; all && i < s->n; i = after) {
+        const size_t end = end_of(s, i, &after);
+        steps_piece(s->steps, s->id[i], s->at[i], end, 0);
+    }
+    steps_show(s->steps, kind);
+}
+
+/* Call before the pair at i is merged. */
+static void show_pair(const symbols *s, size_t i)
+{
+    size_t right, after;
+    const size_t middle = end_of(s, i, &right), end = end_of(s, right, &after);
+    steps_pair(s->steps, (const uint32_t[]){ s->id[i], s->id[right] },
+               (const uint32_t[]){ s->at[i], (uint32_t)middle, (uint32_t)end }, s->rank[i],
+               s->to[i]);
+}
+
 /* ---- merging --------------------------------------------------------------------------------- */
 
 static inline void rate(const bpe *m, symbols *s, size_t i, size_t next)
@@ -251,12 +287,15 @@ static void merge_short(const bpe *m, symbols *s)
 {
     for (size_t i = 0; i + 1 < s->n; i++)
         rate(m, s, i, i + 1);
+    show_symbols(s, WEFT_STEP_SYMBOLS);
     while (s->n > 1) {
         size_t best = 0;
         for (size_t i = 1; i + 1 < s->n; i++)
             best = s->rank[i] < s->rank[best] ? i : best;
         if (s->rank[best] == NO_ID)
             return;
+        if (s->steps)
+            show_pair(s, best);
         s->id[best] = s->to[best];
         s->n--;
         for (size_t i = best + 1; i < s->n; i++) {
@@ -265,6 +304,7 @@ static void merge_short(const bpe *m, symbols *s)
             s->rank[i] = s->rank[i + 1];
             s->to[i] = s->to[i + 1];
         }
+        show_symbols(s, WEFT_STEP_MERGE);
         if (best + 1 < s->n)
             rate(m, s, best, best + 1);
         if (best > 0)
@@ -322,17 +362,21 @@ static void merge_long(const bpe *m, symbols *s, heap *h)
     }
     for (size_t i = 0; i < s->n; i++)
         rate_and_push(m, s, h, (uint32_t)i);
+    show_symbols(s, WEFT_STEP_SYMBOLS);
     while (h->n > 0) {
         const uint64_t top = heap_pop(h);
         const uint32_t i = (uint32_t)top;
         if (s->rank[i] != top >> 32)
             continue;
+        if (s->steps)
+            show_pair(s, i);
         const uint32_t gone = s->next[i];
         s->id[i] = s->to[i];
         s->next[i] = s->next[gone];
         s->rank[gone] = NO_ID;
         if (s->next[i] != NO_ID)
             s->prev[s->next[i]] = i;
+        show_symbols(s, WEFT_STEP_MERGE);
         rate_and_push(m, s, h, i);
         if (s->prev[i] != NO_ID)
             rate_and_push(m, s, h, s->prev[i]);
@@ -396,7 +440,8 @@ static bool encode_long(const bpe *m, bpe_scratch *k, const char *word, size_t n
     uint64_t *entry = room ? scratch_grow(&k->heap, 2 * n * sizeof *entry, out->mem, err) : NULL;
     if (!entry)
         return false;
-    symbols s = { room, room + n, room + 2 * n, room + 3 * n, room + 4 * n, room + 5 * n, 0 };
+    symbols s = { room, room + n, room + 2 * n, room + 3 * n, room + 4 * n, room + 5 * n,
+                  0,    n,        out->steps };
     split(m, word, n, &s);
     merge_long(m, &s, &(heap){ entry, 0 });
     return put_ids(m, &s, word, n, out, err);
@@ -416,7 +461,7 @@ bool bpe_encode(const bpe *m, bpe_scratch *k, const char *word, size_t n, ids *o
     if (n > SHORT)
         return encode_long(m, k, word, n, out, err);
     uint32_t id[SHORT], at[SHORT], rank[SHORT], to[SHORT];
-    symbols s = { id, at, rank, to, NULL, NULL, 0 };
+    symbols s = { id, at, rank, to, NULL, NULL, 0, n, out->steps };
     split(m, word, n, &s);
     merge_short(m, &s);
     return put_ids(m, &s, word, n, out, err);

@@ -143,6 +143,21 @@ static bool note_cuts(encoder *e, const piece *p, size_t first)
     return true;
 }
 
+/* What say_known makes of an id. */
+static uint32_t known_id(const encoder *e, uint32_t id)
+{
+    return id < e->t->n_id ? id : tokenizer_unknown(e->t);
+}
+
+/* The tokens of a word, from id `first` on. */
+static void show_pieces(const encoder *e, size_t first)
+{
+    size_t at = 0;
+    for (size_t i = first; i < e->ids.n; at = e->ids.end[i++])
+        steps_piece(e->ids.steps, known_id(e, e->ids.id[i]), at, e->ids.end[i], 0);
+    steps_show(e->ids.steps, WEFT_STEP_PIECES);
+}
+
 #define CUT_DEPTH 4 /* parts of parts of a word */
 
 /* A word with the span of each of its ids in the text; bypasses the cache. Depth counts the cuts
@@ -150,7 +165,10 @@ static bool note_cuts(encoder *e, const piece *p, size_t first)
 static bool spanned_part(encoder *e, const piece *p, int depth)
 {
     const size_t before = e->ids.n, n_cut = e->n_cut;
-    if (!model_word(e, p->s, p->n) || (e->trust && !note_cuts(e, p, before)))
+    if (e->ids.steps)
+        steps_word(e->ids.steps, p);
+    if (!model_word(e, p->s, p->n) || (e->ids.steps && e->ids.steps->failed) ||
+        (e->trust && !note_cuts(e, p, before)))
         return false;
     if (e->n_cut > n_cut) {
         const size_t last = e->n_cut;
@@ -171,6 +189,8 @@ static bool spanned_part(encoder *e, const piece *p, int depth)
         e->n_cut = n_cut;
         return good;
     }
+    if (e->ids.steps)
+        show_pieces(e, before);
     size_t at = 0;
     for (size_t i = before; i < e->ids.n; i++) {
         const size_t end = e->ids.end[i];
@@ -191,6 +211,17 @@ static inline bool put_word(encoder *e, const piece *p)
     if (p->n <= CACHE_WORD)
         return cached_word(e, p->s, p->n);
     return model_word(e, p->s, p->n);
+}
+
+/* The bytes [begin, end) of p become one token, whatever the model is. */
+static bool put_one(encoder *e, uint32_t id, const piece *p, size_t begin, size_t end)
+{
+    if (!ids_reserve(&e->ids, 1, e->err))
+        return false;
+    ids_put(&e->ids, id, 0);
+    if (e->ids.steps)
+        steps_added(e->ids.steps, p, begin, end, known_id(e, id));
+    return !e->spans || encoder_put_span(e, piece_from(p, begin), piece_to(p, end - 1));
 }
 
 /* The start of the next bar that follows another letter, or the end. */
@@ -224,10 +255,9 @@ static bool put_around_user(encoder *e, const piece *p, bool (*rest)(encoder *, 
             continue;
         }
         const piece before = piece_cut(p, begin, at);
-        if ((begin < at && !rest(e, &before)) || !ids_reserve(&e->ids, 1, e->err))
+        if (begin < at && !rest(e, &before))
             return false;
-        ids_put(&e->ids, id, 0);
-        if (e->spans && !encoder_put_span(e, piece_from(p, at), piece_to(p, at + n - 1)))
+        if (!put_one(e, id, p, at, at + n))
             return false;
         begin = at += n;
     }
@@ -307,14 +337,6 @@ static bool counts(const encoder *e, const added *a, const piece *p, size_t at, 
     return !a->single_word || (!word_before(p->s, at) && !word_after(p->s, p->n, end));
 }
 
-static bool put_added(encoder *e, const added *a, const piece *p, size_t begin, size_t end)
-{
-    if (!ids_reserve(&e->ids, 1, e->err))
-        return false;
-    ids_put(&e->ids, a->id, 0);
-    return !e->spans || encoder_put_span(e, piece_from(p, begin), piece_to(p, end - 1));
-}
-
 /* Cuts added tokens out of p and passes the text between them to `rest`. */
 static bool around_added(encoder *e, const added_set *set, const piece *p,
                          bool (*rest)(encoder *, const piece *))
@@ -342,7 +364,7 @@ static bool around_added(encoder *e, const added_set *set, const piece *p,
         const size_t last = a->right ? spaces_after(p->s, p->n, end) : end;
         /* a token that begins with spaces can begin inside the spaces that the last one took */
         const piece before = piece_cut(p, begin, first < begin ? begin : first);
-        if ((before.n > 0 && !rest(e, &before)) || !put_added(e, a, p, first, last))
+        if ((before.n > 0 && !rest(e, &before)) || !put_one(e, a->id, p, first, last))
             return false;
         begin = last;
     }
@@ -362,6 +384,8 @@ static bool normalize_stage(encoder *e, const piece *p)
     piece q = *p;
     if (!normalize(&e->t->normalizer, &e->normalize, &q, e->spans, e->mem, e->err))
         return false;
+    if (e->ids.steps)
+        steps_normalized(e->ids.steps, p, &q);
     return around_added(e, &e->t->folded, &q, split_stage);
 }
 
@@ -453,7 +477,7 @@ static bool encode_text(encoder *e, const char *text, size_t n)
                                                  : encode_replaced(e, &p);
     if (good && e->t->n_silent > 0)
         say_known(e, before);
-    return good;
+    return good && !(e->ids.steps && e->ids.steps->failed);
 }
 
 /* ---- encoding a text ------------------------------------------------------------------------ */
@@ -463,10 +487,11 @@ static void begin(encoder *e, const encode_options *o, weft_error *err)
     e->err = err;
     e->trust = o->trusted ? o : NULL;
     e->n_cut = 0;
-    e->spans = o->spans || o->trusted;
+    e->spans = o->spans || o->trusted || o->steps;
     e->parse_special = o->parse_special;
     e->ids.n = 0;
     e->ids.with_ends = e->spans;
+    e->ids.steps = o->steps;
     e->n_span = 0;
     e->run = (split_run){ .steps = &e->t->splitters,
                           .regex = e->regex,
@@ -495,6 +520,8 @@ weft_status encoder_encode(encoder *e, const char *a, size_t a_length, const cha
     if (!encode_text(e, a, a_length))
         return err->code;
     size_t n_a = e->ids.n, n_b = 0;
+    if (o->steps)
+        o->steps->next.type = 1;
     if (b && !encode_text(e, b, b_length))
         return err->code;
     n_b = e->ids.n - n_a;

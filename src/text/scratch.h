@@ -21,6 +21,7 @@ typedef struct ids {
     size_t n;
     bool with_ends;
     mem *mem;
+    struct step_watch *steps; /* who watches how they come about; or NULL */
 } ids;
 
 /* Room for n more. */

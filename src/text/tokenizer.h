@@ -13,6 +13,7 @@
 #include "text/bpe.h"
 #include "text/munch.h"
 #include "text/split.h"
+#include "text/steps.h"
 #include "text/unigram.h"
 #include "text/wordpiece.h"
 
@@ -161,6 +162,7 @@ typedef struct encode_options {
     size_t n_trusted;
     const int32_t *gated; /* [n_gated] */
     size_t n_gated;
+    step_watch *steps; /* who watches; or NULL */
 } encode_options;
 
 /* One thread's working memory. */

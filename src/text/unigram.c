@@ -2,6 +2,7 @@
 #include "text/unigram.h"
 
 #include "base/utf8.h"
+#include "text/steps.h"
 
 #define UNK_PENALTY 10.0
 #define RESET       100000.0f
@@ -24,6 +25,12 @@ static double score_of(const unigram *m, uint32_t id, size_t length)
     if (m->user && m->user[id]) /* above all others, so that such a piece always wins */
         return (double)(float)(0.1 * (double)(length - 1));
     return m->score[id];
+}
+
+static double unknown_score(const unigram *m)
+{
+    return m->in_float ? (double)((float)m->min_score - (float)UNK_PENALTY)
+                       : m->min_score - UNK_PENALTY;
 }
 
 /* Float sums lose small digits as they grow, so SentencePiece rebases them: scores of nodes up to
@@ -59,8 +66,7 @@ static void offer_pieces(const unigram *m, node *best, const char *word, size_t 
         single |= i + 1 - at == step;
     }
     if (!single) {
-        const double unk = m->in_float ? (double)((float)m->min_score - (float)UNK_PENALTY)
-                                       : m->min_score - UNK_PENALTY;
+        const double unk = unknown_score(m);
         const double sum = m->in_float ? (double)((float)unk + (float)here) : unk + here;
         offer(m, &best[at + step], sum, m->unk, at);
         *reach = at + step > *reach ? at + step : *reach;
@@ -106,6 +112,17 @@ static void reverse_links(node *best, size_t n)
     best[0].id = id;
 }
 
+/* The best path, once its links are reversed. Unknown characters are not fused yet. */
+static void show_path(const unigram *m, const node *best, size_t n, step_watch *w)
+{
+    for (size_t at = 0, end; at < n; at = end) {
+        const uint32_t id = best[at].id;
+        end = best[at].begin;
+        steps_piece(w, id, at, end, id == m->unk ? unknown_score(m) : score_of(m, id, end - at));
+    }
+    steps_path(w, best[n].sum);
+}
+
 bool unigram_encode(const unigram *m, unigram_scratch *s, const char *word, size_t n, ids *out,
                     weft_error *err)
 {
@@ -125,6 +142,8 @@ bool unigram_encode(const unigram *m, unigram_scratch *s, const char *word, size
         offer_pieces(m, best, word, n, at, step, &reach);
     }
     reverse_links(best, n);
+    if (out->steps)
+        show_path(m, best, n, out->steps);
     for (size_t at = 0; at < n;) {
         const uint32_t id = best[at].id;
         size_t end = best[at].begin;

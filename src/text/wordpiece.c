@@ -1,6 +1,8 @@
 /* wordpiece.c - longest match first, with a walk down the trie for each piece. */
 #include "text/wordpiece.h"
 
+#include "text/steps.h"
+
 uint32_t wordpiece_inner(const trie *t, const char *prefix, size_t n)
 {
     uint32_t node = 0;
@@ -46,6 +48,8 @@ bool wordpiece_encode(const wordpiece *m, const char *word, size_t n, ids *out, 
         const uint32_t node = at == 0 ? 0 : m->inner;
         const size_t length = node == NO_ID ? 0
                                             : trie_longest(&m->trie, node, word + at, n - at, &id);
+        if (out->steps)
+            steps_match(out->steps, length > 0 ? id : NO_ID, at, length > 0 ? at + length : n);
         if (length == 0) {
             out->n = before;
             return put_one(m->unk, n, out, err);

@@ -31,7 +31,7 @@ esac
 END
 chmod +x "$work/bin/weft"
 cut='s/--shape 1b/--shape 135m --layers 2/; s/--shape 30b-a3b --layers 24/--shape 30b-a3b --layers 1 --vocab 512/; s|build/bench/heads|& --layers 1 --longest 256|; s|build/bench/context .*|& --smoke --longest 512 --r2 0|;
-    s/--arch bahdanau/& --width 16/; s/reversal.sh 30000/reversal.sh 300/; s/reversal.sh 1000/reversal.sh 40/'
+    s/--cache on,off .*/& --turns 1/; s/--arch bahdanau/& --width 16/; s/reversal.sh 30000/reversal.sh 300/; s/reversal.sh 1000/reversal.sh 40/'
 
 # What the pages' names stand for. A new model is one that was trained for two steps.
 cd "$work/kit" || exit 2

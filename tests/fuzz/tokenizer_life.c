@@ -2,6 +2,7 @@
 
 #include "base/utf8.h"
 #include "text/decode.h"
+#include "text/encoder.h"
 #include "text/finish.h"
 #include "text/sources/hf_write.h"
 #include "text/sources/source.h"
@@ -91,23 +92,74 @@ static weft_status decode_ids(const tokenizer *t, const encoding *k, host *h, we
     return status == WEFT_EUNSUPPORTED ? WEFT_OK : status; /* a step whose output was too long */
 }
 
+/* What the steps of a text say about its ids. */
+typedef struct told {
+    uint64_t hash; /* of the ids */
+    bool outside;  /* a piece that is not in its word, or no token */
+} told;
+
+static void add_id(uint64_t *hash, uint32_t id)
+{
+    *hash = (*hash ^ id) * 0x100000001B3u;
+}
+
+static bool tell(void *ud, const weft_tokenizer_step *s)
+{
+    told *t = ud;
+    const bool last = s->kind == WEFT_STEP_PIECES;
+    for (size_t i = 0; i < s->n_piece; i++) {
+        const weft_piece *p = &s->pieces[i];
+        t->outside |= p->from > p->to || p->to > s->length || (last && p->id < 0);
+        if (last)
+            add_id(&t->hash, (uint32_t)p->id);
+    }
+    t->outside |= s->piece.to > s->length || s->left.to > s->length || s->right.to > s->length;
+    if (s->kind == WEFT_STEP_ADDED)
+        add_id(&t->hash, (uint32_t)s->piece.id);
+    return true;
+}
+
+/* The steps lead to the ids. */
+static weft_status watch(const tokenizer *t, encoder *e, const char *text, size_t n,
+                         const char **wrong, weft_error *err)
+{
+    told seen = { 0 };
+    uint64_t hash = 0;
+    step_watch w = { .fn = tell,
+                     .ud = &seen,
+                     .n_id = t->n_id,
+                     .score = t->kind == MODEL_BPE ? t->score : NULL,
+                     .mem = e->mem,
+                     .err = err };
+    const encode_options o = { .no_template = true, .parse_special = true, .steps = &w };
+    encoding k = { 0 };
+    const weft_status status = encoder_encode(e, text, n, NULL, 0, &o, &k, err);
+    for (size_t i = 0; i < k.n && status == WEFT_OK; i++)
+        add_id(&hash, k.id[i]);
+    if (status == WEFT_OK && (seen.outside || seen.hash != hash))
+        *wrong = "steps that do not lead to the ids";
+    steps_free(&w);
+    return status;
+}
+
 static weft_status use(const tokenizer *t, const char *text, size_t n, host *h, const char **wrong,
                        weft_error *err)
 {
     encoder *e = encoder_new(t, &h->mem, err);
     weft_status status = e ? WEFT_OK : err->code;
-    for (unsigned way = 0; way < 8 && status == WEFT_OK && !*wrong; way++) {
+    for (unsigned way = 0; way < 9 && status == WEFT_OK && !*wrong; way++) {
         const encode_options o = {
             .no_template = way & 1, .parse_special = way & 2, .spans = way & 4, .fit = way == 7
         };
-        encoding k;
-        status = encoder_encode(e, text, n, NULL, 0, &o, &k, err);
+        encoding k = { 0 };
+        status = way == 8 ? watch(t, e, text, n, wrong, err)
+                          : encoder_encode(e, text, n, NULL, 0, &o, &k, err);
         if (status == WEFT_EINVAL || status == WEFT_ELIMIT || status == WEFT_EFORMAT ||
             status == WEFT_EUNSUPPORTED) {
             status = WEFT_OK; /* no unknown token; a step whose input or output was too long */
             continue;
         }
-        if (status == WEFT_OK)
+        if (status == WEFT_OK && !*wrong)
             *wrong = check_ids(t, &k, n);
         if (status == WEFT_OK && way == 0)
             status = decode_ids(t, &k, h, err);

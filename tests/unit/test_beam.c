@@ -53,7 +53,7 @@ static void check_line(engine *e, char *line, double *worst)
     at = strchr(at, '|') + 1;
     const int n = read_ids(&at, prompt);
     o.n_end = read_ids(&at, ends);
-    weft_beams *b = beam_search(e, prompt, n, &o, NULL, &err);
+    weft_beams *b = beam_search(e, prompt, n, &o, NULL, NULL, &err);
     if (!b)
         fail_msg("%s", err.message);
     assert_int_equal(b->n, o.n_best);
@@ -118,6 +118,134 @@ static void as_transformers(void **state)
     free(text);
 }
 
+/* ---- the tree -------------------------------------------------------------------------------- */
+
+typedef struct tree {
+    weft_beam_node node[4096];
+    int n, stop_after;
+} tree;
+
+static bool grow(void *ud, const weft_beam_node *kept)
+{
+    tree *t = ud;
+    assert_int_equal(kept->struct_size, sizeof *kept);
+    assert_true(t->n < 4096);
+    t->node[t->n++] = *kept;
+    return t->n != t->stop_after;
+}
+
+/* The live beam of a step. */
+static const weft_beam_node *live(const tree *t, int64_t step, int beam)
+{
+    const weft_beam_node *found = NULL;
+    for (int i = 0; i < t->n; i++)
+        if (t->node[i].step == step && t->node[i].beam == beam) {
+            assert_null(found);
+            found = &t->node[i];
+        }
+    assert_non_null(found);
+    return found;
+}
+
+/* Is this the end of text b? Its ids are those on the way up. */
+static bool leads_to(const tree *t, const weft_beam_node *end, const weft_beam *b)
+{
+    if (end->beam != -1 || end->step + 1 != b->n)
+        return false;
+    for (const weft_beam_node *at = end;; at = live(t, at->step - 1, at->parent)) {
+        if (at->id != b->ids[at->step])
+            return false;
+        if (at->step == 0)
+            return at->parent == 0;
+    }
+}
+
+/* log p of ids[n], by a session of its own. */
+static double logprob_after(weft_engine *e, const int32_t *first, int n_first, const int32_t *ids,
+                            int64_t n)
+{
+    weft_error err = { 0 };
+    weft_logprob of = { .id = ids[n] };
+    weft_session *s = weft_session_new(e, &err);
+    assert_int_equal(weft_session_eval(s, first, n_first, &err), WEFT_OK);
+    if (n > 0)
+        assert_int_equal(weft_session_eval(s, ids, n, &err), WEFT_OK);
+    assert_int_equal(weft_session_logprobs(s, &of, 1, &err), WEFT_OK);
+    weft_session_free(s);
+    return of.logprob;
+}
+
+/* Following parents from the node that ends the best text gives its ids and, with the length, its
+ * score; each sum is that of its parent and log p of its token. */
+static void check_tree(weft_engine *e, weft_beam_options o, tree *t)
+{
+    static const int32_t start[] = { 1, 2, 3, 4, 5, 6, 7 };
+    weft_error err = { 0 };
+    *t = (tree){ 0 };
+    o.struct_size = sizeof o;
+    o.fn = grow;
+    o.ud = t;
+    weft_beams *b = weft_beam_search(e, start, 7, &o, &err);
+    if (!b)
+        fail_msg("%s", err.message);
+    for (int i = 0; i < b->n; i++) {
+        const weft_beam_node *end = NULL;
+        for (int k = 0; k < t->n; k++)
+            if (leads_to(t, &t->node[k], &b->beam[i]))
+                end = &t->node[k];
+        assert_non_null(end);
+        assert_true(end->score == b->beam[i].score && end->ended == b->beam[i].ended);
+        assert_true(end->score == end->sum / pow((double)b->beam[i].n, o.length_penalty));
+        for (const weft_beam_node *at = end; at->step > 0;) {
+            const weft_beam_node *up = live(t, at->step - 1, at->parent);
+            const double p = logprob_after(e, start, 7, b->beam[i].ids, at->step);
+            assert_true(fabs(at->sum - (up->sum + p)) < 1e-9);
+            assert_true(up->score == up->sum && !up->ended);
+            at = up;
+        }
+    }
+    weft_beams_free(b);
+}
+
+static void tree_of_a_search(void **state)
+{
+    (void)state;
+    static tree t;
+    weft_error err = { 0 };
+    weft_model *m = weft_model_open(fixture("golden/llama-gqa"), NULL, &err);
+    const weft_engine_options eo = { .struct_size = sizeof eo, .threads = 1, .n_session = 8 };
+    weft_engine *e = weft_engine_new(m, &eo, &err);
+    assert_non_null(e);
+    int32_t ends[20];
+    for (int i = 0; i < 20; i++)
+        ends[i] = 3 * i + 1; /* many, so that texts end at all lengths */
+    for (int n_end = 0; n_end <= 20; n_end += 5)
+        for (int n_beam = 1; n_beam <= 5; n_beam += 2) {
+            const weft_beam_options o = { .n_beam = n_beam,
+                                          .n_best = n_beam,
+                                          .n_new = 12,
+                                          .length_penalty = n_end * 0.1,
+                                          .ends = ends,
+                                          .n_end = n_end };
+            check_tree(e, o, &t);
+            assert_true(t.n >= n_beam);
+        }
+    const int32_t start = 1;
+    t = (tree){ .stop_after = 3 };
+    const weft_beam_options o = { .struct_size = sizeof o, .n_new = 9, .fn = grow, .ud = &t };
+    assert_null(weft_beam_search(e, &start, 1, &o, &err));
+    assert_int_equal(err.code, WEFT_ESTOPPED);
+    assert_int_equal(t.n, 3);
+    const size_t before = offsetof(weft_beam_options, fn); /* an older header */
+    weft_beam_options old = { .struct_size = before, .n_new = 9, .fn = grow, .ud = &t };
+    weft_beams *b = weft_beam_search(e, &start, 1, &old, &err);
+    assert_non_null(b);
+    assert_int_equal(t.n, 3);
+    weft_beams_free(b);
+    weft_engine_free(e);
+    weft_model_close(m);
+}
+
 /* ---- pages, and what goes wrong -------------------------------------------------------------- */
 
 static const int32_t prompt[] = { 1, 2, 3, 4, 5, 6, 7 };
@@ -134,7 +262,7 @@ static void shared_pages(void **state)
         &f, (engine_options){ .n_thread = 1, .n_session = 8, .n_cache = (4 + 8) * PAGE_ROWS });
     story(ids, 4 * PAGE_ROWS, 3);
     const weft_beam_options o = { .n_beam = 8, .n_best = 8, .n_new = 40, .ends = ids };
-    weft_beams *b = beam_search(e, ids, 4 * PAGE_ROWS, &o, NULL, &err);
+    weft_beams *b = beam_search(e, ids, 4 * PAGE_ROWS, &o, NULL, NULL, &err);
     if (!b)
         fail_msg("%s", err.message);
     assert_int_equal(b->n, 8);
@@ -157,7 +285,7 @@ static void one_beam(void **state)
     open_typed(&f, &dtype_f32);
     engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_session = 2 });
     const weft_beam_options o = { .n_beam = 1, .n_best = 1, .n_new = 30, .ends = prompt };
-    weft_beams *b = beam_search(e, prompt, 7, &o, NULL, &err);
+    weft_beams *b = beam_search(e, prompt, 7, &o, NULL, NULL, &err);
     session *s = make_session(e);
     assert_non_null(b);
     must_feed(s, prompt, 7);
@@ -182,7 +310,7 @@ static void full_cache(void **state)
     engine *e = make_engine(
         &f, (engine_options){ .n_thread = 1, .n_session = 4, .n_cache = PAGE_ROWS });
     const weft_beam_options o = { .n_beam = 4, .n_best = 1, .n_new = 100, .ends = prompt };
-    assert_null(beam_search(e, prompt, 7, &o, NULL, &err));
+    assert_null(beam_search(e, prompt, 7, &o, NULL, NULL, &err));
     assert_int_equal(err.code, WEFT_ECONTEXT);
     assert_int_equal(e->pages.n_free, e->pages.n_page);
     engine_free(e);
@@ -210,7 +338,7 @@ static void memory_faults(void **state)
     const size_t used = h.mem.used;
     for (int64_t k = 1;; k++) {
         fault.fail_at = fault.calls + k;
-        weft_beams *b = beam_search(e, prompt, 7, &o, NULL, &err);
+        weft_beams *b = beam_search(e, prompt, 7, &o, NULL, NULL, &err);
         if (!b)
             assert_int_equal(err.code, WEFT_ENOMEM);
         const bool done = b != NULL;
@@ -268,6 +396,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("beam: texts and scores of transformers", as_transformers),
+        TEST("beam: the tree leads to every text and its score", tree_of_a_search),
         TEST("beam: texts share the pages of their common prefix", shared_pages),
         TEST("beam: one beam is greedy", one_beam),
         TEST("beam: a full cache is an error, and its pages are freed", full_cache),

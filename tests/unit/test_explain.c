@@ -177,8 +177,9 @@ static void compare_tensor(const json_t *t, const traced *seen, const char *mode
         fail_msg("%s: a trace has no %s", model, name);
     assert_int_equal(json_integer_value(json_object_get(t, "rows")), k->rows);
     assert_int_equal(json_integer_value(json_object_get(t, "cols")), k->cols);
-    assert_int_equal((int64_t)json_array_size(data) + first, k->rows);
-    for (int64_t i = first; i < k->rows; i++) {
+    const int64_t end = first + (int64_t)json_array_size(data);
+    assert_true(end > first && end <= k->rows);
+    for (int64_t i = first; i < end; i++) {
         const json_t *row = json_array_get(data, (size_t)(i - first));
         const int64_t n = (int64_t)json_array_size(row);
         for (int64_t c = 0; c < k->cols; c++) {

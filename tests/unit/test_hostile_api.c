@@ -276,6 +276,12 @@ static weft_evaluate_options valid_weft_evaluate_options(const objects *f)
     };
 }
 
+static weft_explain_options valid_weft_explain_options(const objects *f)
+{
+    (void)f;
+    return (weft_explain_options){ .struct_size = sizeof(weft_explain_options), .token = -1 };
+}
+
 static weft_report_options valid_weft_report_options(const objects *f)
 {
     (void)f;
@@ -333,6 +339,25 @@ static bool see_generated(void *ud, const weft_generated *token)
 static void see_call(void *ud, weft_call_event event, const char *text, size_t n)
 {
     (void)ud, (void)event, (void)text, (void)n;
+}
+
+static bool see_page(void *ud, const char *bytes, size_t n, weft_error *err)
+{
+    (void)ud;
+    (void)err;
+    return bytes && n > 0;
+}
+
+static bool see_stage(void *ud, const weft_sampler_stage *stage)
+{
+    (void)ud;
+    return stage->n_best <= stage->n;
+}
+
+static bool see_step(void *ud, const weft_tokenizer_step *step)
+{
+    (void)ud;
+    return step->kind <= WEFT_STEP_TOKENS;
 }
 
 static void see_tensor(void *ud, const weft_trace_tensor *t)

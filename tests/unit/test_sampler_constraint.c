@@ -145,11 +145,66 @@ static void nothing_left(void **state)
     close_table(&b);
 }
 
+typedef struct seen {
+    table *b;
+    int64_t n_constraint, n_last;
+    weft_candidate last[64];
+} seen;
+
+static bool see_stage(void *ud, const weft_sampler_stage *s)
+{
+    seen *c = ud;
+    weft_error err = { 0 };
+    const bool before = strcmp(s->name, "logits") == 0;
+    for (int64_t i = 0; i < s->n_best && !before; i++)
+        assert_true(constraint_allows(c->b->c, s->best[i].id, &err));
+    if (strcmp(s->name, "constraint") == 0)
+        c->n_constraint = s->n;
+    c->n_last = s->n_best;
+    memcpy(c->last, s->best, (size_t)s->n_best * sizeof *s->best);
+    return true;
+}
+
+/* The stages show the whole mask, though the pick asks for the best tokens only; the end is the
+ * same. */
+static void stage_of_a_constraint(void **state)
+{
+    (void)state;
+    table b;
+    open_table(&b, "[^e]*"); /* wide, so that asking is enough for the pick */
+    const weft_sampler_options o = { .temperature = 1, .top_k = 5 };
+    sampler *s = sampler_new(&b.host.mem, b.V, &o, &b.err);
+    float *z = calloc((size_t)b.V, sizeof *z);
+    uint64_t *bits = calloc((size_t)b.V / 64 + 1, sizeof *bits);
+    seen c = { .b = &b };
+    int32_t id;
+    weft_token_prob kept[64];
+    s->constraint = b.c;
+    for (uint64_t key = 0; key < 8; key++) {
+        fill_logits(z, b.V, key, false);
+        int64_t allowed = 0;
+        assert_int_equal(constraint_mask(b.c, bits, b.V, &b.err), WEFT_OK);
+        for (int64_t i = 0; i < b.V; i++)
+            allowed += (int64_t)(bits[i / 64] >> i % 64 & 1);
+        assert_int_equal(sampler_stages(s, z, NULL, 0, 64, see_stage, &c, &b.err), WEFT_OK);
+        assert_int_equal(c.n_constraint, allowed);
+        assert_int_equal(sampler_pick(s, z, NULL, 0, &id, &b.err), WEFT_OK);
+        assert_int_equal(sampler_kept(s, 64, kept), c.n_last);
+        for (int64_t i = 0; i < c.n_last; i++)
+            assert_true(kept[i].id == c.last[i].id && kept[i].p == c.last[i].p);
+    }
+    free(z);
+    free(bits);
+    sampler_free(s);
+    close_table(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("sampler: a narrow constraint is the same as refused logits of -inf", narrow),
         TEST("sampler: a wide constraint is the same as refused logits of -inf", wide),
+        TEST("sampler: the stage of a constraint shows all it allows", stage_of_a_constraint),
         TEST("sampler: a constraint that leaves no token is an error", nothing_left),
     };
     return RUN(tests);

@@ -67,7 +67,7 @@ function table(heads, rows) {
   const line = r => {
     const o = Array.isArray(r) ? {cells: r} : r;
     return h("tr" + (o.on ? ".on" : "") + (o.pick ? ".to" : ""), o.pick ? {onclick: o.pick} : null,
-      o.cells.map(c => h("td" + (typeof c === "string" ? ".t" : ""), null, typeof c === "number" ? num(c) : c)));
+      o.cells.map(c => h("td" + (typeof c === "string" ? ".t" : c instanceof HTMLElement && c.className === "bar" ? ".g" : ""), null, typeof c === "number" ? num(c) : c)));
   };
   return h("div.wide", null, h("table", null, heads && h("thead", null, h("tr", null,
     heads.map((t, i) => h("th" + (rows.length && typeof (rows[0].cells || rows[0])[i] === "string" ? ".t" : ""), null, t)))),
@@ -151,6 +151,17 @@ function plot(lines, o = {}) {
       s.append(h("text", {x: X(l.x[last]) - 4, y: Y(l.y[last]) - 5, "text-anchor": "end"}, l.label)); }
   });
   return wide(s);
+}
+
+// Counts of numbers in n equal steps.
+function histogram(values, n, o = {}) {
+  const W = 460, H = 150, lo = Math.min(...values), hi = Math.max(...values), bins = new Array(n).fill(0);
+  values.forEach(x => bins[Math.min(n - 1, Math.floor((x - lo) / (hi - lo || 1) * n))]++);
+  const top = Math.max(...bins), w = (W - 60) / n;
+  return wide(h("svg", {viewBox: `0 0 ${W} ${H}`, width: W, height: H},
+    bins.map((b, i) => h("rect", {x: 40 + i * w, width: w - 1, y: H - 30 - b / top * (H - 44), height: b / top * (H - 44)})),
+    h("text", {x: 34, y: 18, "text-anchor": "end"}, String(top)), h("text", {x: 40, y: H - 16}, fmt(lo)),
+    h("text", {x: W - 20, y: H - 16, "text-anchor": "end"}, fmt(hi)), h("text", {x: W / 2, y: H - 3, "text-anchor": "middle"}, o.xlabel || "")));
 }
 
 // ---- the place the reader looks at: views are drawn again when it changes

@@ -1,32 +1,54 @@
-// Attention: one query by hand, and the heads of all layers.
+// Attention: one query by hand, all heads, who sees whom, the scale, shared heads, latents, blocks.
 
-// Columns of a head in a row of several; query heads share the head of a group of keys.
+// Columns of one head in a row of several; query heads share the keys of their group.
 const part = (row, i, width) => row.subarray(i * width, (i + 1) * width);
+const groupOf = (l, head) => Math.floor(head * l.n_head_kv / l.n_head);
+const some = (x, n = 6) => "[" + Array.from(x.subarray(0, n), fmt).join(", ") + (x.length > n ? ", …]" : "]");
+
+// What the chosen query of the chosen head reads and gives.
+function chosen(l, i = at.token) {
+  const head = Math.min(at.head, l.n_head - 1), g = groupOf(l, head), keys = tensor(l.k), values = tensor(l.v);
+  return {i, head, s: tensor(l.scores).row(i * l.n_head + head), p: tensor(l.probs).row(i * l.n_head + head),
+    q: part(tensor(l.q).row(i), head, l.d_key), k: j => part(keys.row(j), g, l.d_key),
+    v: j => values.row(j).subarray(g * l.d_value, g * l.d_value + l.d_value),
+    pooled: part(tensor(l.pooled).row(i), head, l.d_value)};
+}
+const strongest = (p, n) => p.length <= n ? [...p.keys()]
+  : [...p.keys()].sort((a, b) => p[b] - p[a]).slice(0, n).sort((a, b) => a - b);
 
 views.query = (box, v) => {
   const l = layerOf(v.layers, box);
   if (!l) return;
-  const [q, k, val, scores, probs, mixed, out] = ["q", "k", "v", "scores", "probs", "mixed", "out"].map(n => tensor(l[n]));
-  const i = at.token, head = at.head, kv = Math.floor(head * l.n_head_kv / l.n_head);
-  const s = scores.row(i * l.n_head + head), p = probs.row(i * l.n_head + head), Q = part(q.row(i), head, l.d_key);
-  const max = largest(s), e = Array.from(s, x => Math.exp(x - max)), total = sum(e);
-  box.append(h("p", null, `Token ${i}, ${word(i)}, in layer ${l.layer}, head ${head}: its query meets the key of every token that it sees.`),
-    h("div.f", null, `q = [${Array.from(Q.subarray(0, 6), fmt).join(", ")}${Q.length > 6 ? ", …" : ""}]   `
-      + `scale = ${fmt(l.scale)}   max = ${fmt(max)}   Σ exp = ${fmt(total)}`));
-  const shown = p.length > 40 ? [...p.keys()].sort((a, b) => p[b] - p[a]).slice(0, 40).sort((a, b) => a - b) : [...p.keys()];
-  box.append(table(["key", "q · k", "scaled", "− max", "exp", "α", ""], shown.map(j => ({pick: () => pick({token: j}), on: j === i,
-    cells: [`${j} ${word(j)}`, dot(Q, part(k.row(j), kv, l.d_key)), s[j], s[j] - max, e[j], p[j], bar(p[j])]}))));
-  if (shown.length < p.length) box.append(h("p", null, `The ${shown.length} largest of ${p.length}.`));
-  box.append(h("p", null, `The row sums to ${sum(p).toFixed(7)}; its entropy is ${fmt(entropy(p))} bits of ${fmt(Math.log2(p.length))}.`));
+  const c = chosen(l), max = largest(c.s), e = Array.from(c.s, x => Math.exp(x - max)), shown = strongest(c.p, 32);
+  box.append(h("p", null, `Token ${c.i}, ${word(c.i)}, in layer ${l.layer}, head ${c.head}. Its query is multiplied with the key `
+    + `of each token that it sees; the products, scaled by ${fmt(l.scale)}${l.scale && Math.abs(l.scale * Math.sqrt(l.d_key) - 1) < 1e-6
+      ? ` = 1/√${l.d_key}` : ""}, become shares α by the softmax; the head's output is the sum of the values by these shares.`),
+    h("div.f", null, `q = ${some(c.q)}   largest score ${fmt(max)}   Σ exp = ${fmt(sum(e))}`),
+    table(["key", "k", "q · k", "score", "− max", "exp", "α", "", "v"], shown.map(j => ({pick: () => pick({token: j}),
+      on: j === c.i, cells: [`${j} ${word(j)}`, h("span.f", null, some(c.k(j), 3)), dot(c.q, c.k(j)), c.s[j], c.s[j] - max,
+        e[j], c.p[j], bar(c.p[j]), h("span.f", null, some(c.v(j), 3))]}))));
+  if (shown.length < c.p.length) box.append(h("p", null, `The ${shown.length} largest of ${c.p.length} keys.`));
+  box.append(h("p", null, `The shares sum to ${sum(c.p).toFixed(6)}${l.sink ? " (a sink takes the rest)" : ""}. `
+    + `Their entropy is ${fmt(entropy(c.p))} bits; equal shares would have ${fmt(Math.log2(c.p.length))}.`));
+  const j = shown.reduce((a, b) => c.p[b] > c.p[a] ? b : a), n = Math.min(8, c.q.length), rest = dot(c.q, c.k(j))
+    - dot(c.q.subarray(0, n), c.k(j));
+  box.append(h("h3", null, `The product with ${word(j)}, addend by addend`), h("div.f", null,
+    Array.from(c.q.subarray(0, n), (x, d) => `${fmt(x)} · ${fmt(c.k(j)[d])}`).join("  +  ")
+    + (n < c.q.length ? `  +  … (${fmt(rest)})` : "") + `  =  ${fmt(dot(c.q, c.k(j)))}`));
+  const own = new Float64Array(l.d_value);
+  c.p.forEach((p, j) => c.v(j).forEach((x, d) => own[d] += p * x));
+  box.append(h("h3", null, "The sum of values"), table(["Σ α v, by hand", "in the model"],
+    [...own.keys()].slice(0, 6).map(d => [own[d], c.pooled[d]])),
+    h("p", null, `All heads side by side go through W_O: ${l.out ? some(tensor(l.out).row(c.i)) : ""} is added to the stream.`));
 };
 
+// ---- heads
+
 views.heads = (box, v) => {
-  const N = doc.tokens.length, H = doc.model.n_head, cell = Math.max(18, Math.min(64, Math.floor(1000 / H) - 4));
-  box.append(h("p", null, "A square is what one head does: rows are queries, columns the keys they look at. Click one to enlarge it."));
-  const big = v.layers.find(l => l.layer === at.layer);
-  const grid = h("div", {style: `display:grid;gap:4px;grid-template-columns:2.6em repeat(${H},${cell}px);align-items:center`});
-  for (const l of v.layers) {
-    if (!l.probs) continue;
+  const N = doc.tokens.length, H = doc.model.n_head, cell = Math.max(16, Math.min(64, Math.floor(980 / H) - 4));
+  box.append(h("p", null, "A square is what one head does: its rows are queries, its columns the keys they look at. Choose one to enlarge it."));
+  const grid = h("div", {style: `display:grid;gap:3px;grid-template-columns:2.2em repeat(${H},${cell}px);align-items:center`});
+  for (const l of v.layers.filter(x => x.probs)) {
     const t = tensor(l.probs);
     grid.append(h("span.f", null, String(l.layer)));
     for (let head = 0; head < l.n_head; head++) {
@@ -36,10 +58,137 @@ views.heads = (box, v) => {
       grid.append(c);
     }
   }
-  box.append(wide(grid));
+  box.append(h("div.wide", {style: "max-height:70vh"}, grid));
+  const big = v.layers.find(l => l.layer === at.layer);
   if (!big || !big.probs) return;
-  const t = tensor(big.probs), row = i => t.row(i * big.n_head + at.head);
-  box.append(h("h3", null, `Layer ${at.layer}, head ${at.head}`), wide(heat(N, N, (i, j) => row(i)[j] || 0, {top: 1,
-    say: (i, j) => j < row(i).length ? `${word(i)} → ${word(j)}: ${full(row(i)[j])}` : `${word(i)} does not see ${word(j)}`,
-    pick: i => pick({token: i})})));
+  const head = Math.min(at.head, big.n_head - 1), t = tensor(big.probs), row = i => t.row(i * big.n_head + head);
+  const bits = Array.from({length: N}, (_, i) => entropy(row(i)));
+  const cellBig = Math.max(4, Math.min(26, Math.floor(560 / N)));
+  const names = h("div", {style: `font-size:${Math.min(12, cellBig)}px;line-height:${cellBig}px;text-align:right`},
+    cellBig >= 10 ? doc.tokens.map((_, i) => h("div", {style: `height:${cellBig}px`}, word(i).slice(0, 12))) : null);
+  box.append(h("h3", null, `Layer ${at.layer}, head ${head}: mean entropy ${fmt(sum(bits) / N)} bits`),
+    wide(h("div", {style: "display:flex;gap:6px"}, names, heat(N, N, (i, j) => row(i)[j] || 0, {top: 1, cell: cellBig,
+      say: (i, j) => j < row(i).length ? `${word(i)} → ${word(j)}: ${full(row(i)[j])}` : `${word(i)} does not see ${word(j)}`,
+      pick: i => pick({token: i})}))));
+  if (!big.q || !big.k) return;
+  // The neuron view: which columns of q and k make the scores.
+  const l = big, q = part(tensor(l.q).row(at.token), head, l.d_key), keys = tensor(l.k), g = groupOf(l, head);
+  const seen = strongest(row(at.token), 24), products = seen.map(j => part(keys.row(j), g, l.d_key).map((x, d) => x * q[d]));
+  box.append(h("h3", null, `q ⊙ k of ${word(at.token)}: rows are keys, columns the ${l.d_key} columns of the head`),
+    wide(h("div", {style: "display:flex;gap:6px"}, h("div", {style: "font-size:11px;line-height:14px;text-align:right"},
+      seen.map(j => h("div", {style: "height:14px"}, word(j).slice(0, 12)))),
+      heat(seen.length, l.d_key, (r, d) => products[r][d], {signed: true, cell: 14,
+        say: (r, d) => `${word(seen[r])}, column ${d}: ${fmt(q[d])} · ${fmt(part(keys.row(seen[r]), g, l.d_key)[d])} = ${fmt(products[r][d])}`}))));
+};
+
+// ---- mask
+
+views.mask = (box, v) => {
+  const l = layerOf(v.layers, box);
+  if (!l) return;
+  const N = doc.tokens.length, sees = (i, j) => !l.causal || (j <= i && (!l.window || j > i - l.window));
+  const layers = [...new Set(v.windows)];
+  box.append(h("p", null, (l.causal ? "Causal: a token sees itself and what is before it." : "Every token sees every token.")
+    + (l.window ? ` A window: at most ${l.window} keys, itself included.` : "")
+    + (layers.length > 1 ? ` Layers with a window: ${v.windows.map((w, i) => w ? i : null).filter(i => i !== null).join(", ")}.` : "")),
+    wide(heat(N, N, (i, j) => sees(i, j) ? 1 : 0, {top: 1, say: (i, j) => `${word(i)} ${sees(i, j) ? "sees" : "does not see"} ${word(j)}`,
+      pick: i => pick({token: i})})));
+  if (!l.causal) return;
+  const i = at.token < N - 1 ? at.token : Math.floor(N / 2), c = chosen(l, i), all = Array.from({length: N}, (_, j) => dot(c.q, c.k(j)) * l.scale);
+  if (l.cap) all.forEach((x, j) => all[j] = l.cap * Math.tanh(x / l.cap));
+  const added = all.map((x, j) => Math.fround(x + (sees(c.i, j) ? 0 : -1e9))), max = Math.max(...added);
+  const e = added.map(x => Math.exp(x - max)), total = sum(e), hidden = [...added.keys()].filter(j => !sees(c.i, j)).slice(0, 4);
+  const shown = [...strongest(c.p, 4), ...hidden];
+  box.append(h("h3", null, `Adding −10⁹ against leaving out, at token ${i}, ${word(i)}`), table(["key", "score", "+ mask", "softmax of that", "by index"],
+    shown.map(j => ({on: j === c.i, cells: [`${j} ${word(j)}`, all[j], added[j], e[j] / total, c.p[j] || 0]}))),
+    h("p", null, "−10⁹ swallows the score in 32 bits, and its exp is 0: the shares are the same. weft leaves the keys "
+      + "out by index, so that they are never computed, and a row without keys is 0 instead of an average."));
+};
+
+// ---- why the root of d
+
+views.root = (box, v) => {
+  const l = layerOf(v.layers, box);
+  if (!l) return;
+  const c = chosen(l), N = doc.tokens.length, raw = [], q = tensor(l.q), keys = tensor(l.k), g = groupOf(l, c.head);
+  for (let i = 0; i < N; i++) for (let j = 0; j <= (l.causal ? i : N - 1); j++)
+    raw.push(dot(part(q.row(i), c.head, l.d_key), part(keys.row(j), g, l.d_key)));
+  const spread = x => { const m = sum(x) / x.length; return sum(x.map(a => (a - m) ** 2)) / x.length; };
+  const soft = x => { const m = Math.max(...x), e = x.map(a => Math.exp(a - m)), t = sum(e); return e.map(a => a / t); };
+  const scaled = raw.map(x => x * l.scale);
+  const own = Array.from(c.p, (_, j) => dot(c.q, c.k(j)));
+  box.append(h("p", null, `If the ${l.d_key} columns of q and k were independent with variance 1, q · k would have variance ${l.d_key}, `
+    + `and the softmax would give nearly everything to one key. Times ${fmt(l.scale)} the variance is divided by ${fmt(1 / l.scale ** 2)}.`),
+    table(["", "variance", "entropy of the row, bits", "largest share"], [
+      ["q · k", spread(raw), entropy(soft(own)), Math.max(...soft(own))],
+      [`times ${fmt(l.scale)}`, spread(scaled), entropy(c.p), largest(c.p)]]),
+    h("h3", null, `All ${raw.length} products of layer ${l.layer}, head ${c.head}`),
+    histogram(raw, 24, {xlabel: "q · k"}));
+};
+
+// ---- shared heads
+
+views.shared = (box, v) => {
+  const E = v.d_head, L = doc.model.n_layer, H = v.n_head;
+  box.append(h("p", null, v.latent ? `All ${H} query heads read the same cached row of a latent and a rotary key.`
+    : v.n_head_kv === H ? `Every query head has keys of its own (multi-head attention).`
+    : `Query head h reads key head ⌊h / ${H / v.n_head_kv}⌋: ${H} query heads share ${v.n_head_kv}. Nothing is repeated in memory.`));
+  if (!v.latent) box.append(wide(heat(v.n_head_kv, H, (k, q) => groupOf(v, q) === k ? 1 : 0, {top: 1, cell: 14,
+    say: (k, q) => groupOf(v, q) === k ? `query head ${q} reads key head ${k}` : ""})));
+  const shared = v.n_head_kv > 1 && v.n_head_kv < H ? v.n_head_kv : Math.max(1, Math.floor(H / 4));
+  const kinds = [["MHA, each head its own", 2 * H * E * L], [`GQA, ${shared} key heads`, 2 * shared * E * L], ["MQA, one for all", 2 * E * L],
+    [v.latent ? "MLA, this model" : "MLA, a latent of 4 d and d/2 rotary", v.latent ? v.cached : 4.5 * E * L]];
+  box.append(h("h3", null, "Cached for a token, all layers"), table(["", "numbers", "f16", "for this model's context"],
+    kinds.map(([name, n]) => ({on: n === v.cached, cells: [name, h("span.n", null, count(n)), h("span.n", null, bytes(2 * n)),
+      h("span.n", null, bytes(2 * n * doc.model.n_ctx))]}))),
+    h("p", null, "The marked row is this model's cache."));
+};
+
+// ---- latents
+
+views.latent = (box, v) => {
+  const l = layerOf(v.layers, box);
+  if (!l) return;
+  const i = at.token, H = l.n_head, head = Math.min(at.head, H - 1), t = n => tensor(l[n]), S = l.n_rot;
+  const c = t("attn_kv_a_norm"), k = t("attn_k.join"), q = t("q"), E = k.cols / H, R = c.cols;
+  const qh = part(q.row(i), head, E), ql = part(t("attn_q.latent").row(i), head, R), s = t("attention.scores").row(i * H + head);
+  box.append(h("p", null, `A token is cached as a latent c of ${R} numbers and one rotary key of ${S}; keys and values of all ${H} heads are `
+    + `made of c. Inference never makes them: W_UK is multiplied into the query instead, which then meets c itself.`),
+    table(null, [["c", h("span.f", null, some(c.row(i)))], ["kᴿ, turned", h("span.f", null, some(t("k_rope.rope").row(i)))],
+      ["kᶜ = W_UK c", h("span.f", null, some(part(t("attn_k").row(i), head, E - S)))],
+      ["vᶜ = W_UV c", h("span.f", null, some(part(t("attn_v").row(i), head, t("attn_v").cols / H)))],
+      ["qᶜ", h("span.f", null, some(qh.subarray(0, E - S)))], ["qᴿ, turned", h("span.f", null, some(qh.subarray(E - S)))],
+      ["W_UKᵀ qᶜ", h("span.f", null, some(ql))]]),
+    h("h3", null, "Naive against absorbed"), table(["key", "qᶜ·kᶜ + qᴿ·kᴿ", "(W_UKᵀ qᶜ)·c + qᴿ·kᴿ", "scaled, in the model"],
+      strongest(t("attention.probs") ? t("attention.probs").row(i * H + head) : s, 12).map(j => {
+        const naive = dot(qh, part(k.row(j), head, E)), rot = dot(qh.subarray(E - S), t("k_rope.rope").row(j));
+        return {on: j === i, cells: [`${j} ${word(j)}`, naive, dot(ql, c.row(j)) + rot, s[j]]}; })),
+    h("p", null, `The cache holds ${v.cached} numbers a token, ${R + S} a layer; as keys and values it would hold ${count((E + t("attn_v").cols / H) * H)} a layer.`));
+};
+
+// ---- blocks
+
+const flash = {block: 4};
+views.flash = (box, v) => {
+  const l = layerOf(v.layers, box);
+  if (!l) return;
+  const c = chosen(l), o = new Float64Array(l.d_value), rows = [];
+  let m = -Infinity, sumOf = 0;
+  for (let j = 0; j < c.s.length; j += flash.block) {
+    const s = Array.from(c.s.subarray(j, j + flash.block)), old = m;
+    m = Math.max(m, ...s.filter(isFinite));
+    const keep = isFinite(old) ? Math.exp(old - m) : 0;
+    sumOf *= keep;
+    o.forEach((x, d) => o[d] = x * keep);
+    s.forEach((x, k) => { const e = Math.exp(x - m); if (!(e > 0)) return;
+      sumOf += e; c.v(j + k).forEach((y, d) => o[d] += e * y); });
+    rows.push([`${j} to ${Math.min(j + flash.block, c.s.length) - 1}`, Math.max(...s), keep, m, sumOf, o[0] / sumOf]);
+  }
+  box.append(h("p", null, "The softmax needs no whole row of scores: for each block of keys, keep the largest score m so far, the sum ℓ of "
+    + "exp(s − m), and the sum o of values; if m grows, what was summed is scaled by exp(m before − m). So no n × n matrix is ever stored. "
+    + `weft's blocks have ${v.block} keys.`),
+    slider("keys in a block", 1, Math.max(2, Math.min(16, c.s.length)), 1, flash.block, n => { flash.block = n; box.replaceChildren(); views.flash(box, v); }),
+    table(["keys", "largest", "scaled by", "m", "ℓ", "o₀ / ℓ"], rows),
+    h("p", null, `In the model: ${fmt(c.pooled[0])}; the largest difference of all ${l.d_value} columns is `
+      + `${fmt(Math.max(...Array.from(o, (x, d) => Math.abs(x / sumOf - c.pooled[d]))))}${l.sink ? " (a sink adds to ℓ)" : ""}.`));
 };

@@ -1,0 +1,33 @@
+/* explain.h - parts of a page that need more than the forward it shows: the sampler's stages, a
+ * beam search, and what a cache saves. */
+#ifndef WEFT_API_EXPLAIN_H
+#define WEFT_API_EXPLAIN_H
+
+#include "explain/subject.h"
+
+/* Fills the stages of one draw from these logits, after the ids. */
+weft_status take_stages(weft_model *m, const float *logits, const int32_t *ids, int64_t n,
+                        subject *to, weft_error *err);
+
+typedef struct beam_tree {
+    weft_beam_node *at; /* counted in the model's memory */
+    int64_t n, room;
+} beam_tree;
+
+#define BEAMS      4
+#define BEAM_STEPS 5
+
+/* Positions that a page about n tokens needs: with room for a search after them, unless the model
+ * has none, or would rotate differently because of it. */
+int64_t page_context(const model *m, int64_t n);
+
+/* A short search after the ids, which the session holds; no nodes if there is no room for it. */
+weft_status grow_beams(weft_engine *e, const weft_session *s, const int32_t *ids, int64_t n,
+                       beam_tree *to, weft_error *err);
+
+/* Times tokens at a few places of the text, with a cache and without, in a session that has
+ * evaluated the ids. */
+weft_status time_cache(weft_session *s, const int32_t *ids, int64_t n, subject *to,
+                       weft_error *err);
+
+#endif

@@ -1,0 +1,84 @@
+// The cache, the output, beams, and the cost.
+
+views.cache = (box, v) => {
+  const n = v.cached, m = doc.model, N = doc.tokens.length;
+  box.append(h("p", null, `Keys and values of a token do not change, so they are computed once and kept: `
+    + `${v.streams.map(s => `${s.width} numbers of ${s.name}`).join(", ")} in each of ${m.n_layer} layers. Token t then computes 1 row and reads t rows; `
+    + `without a cache all t rows are computed again.`),
+    table(["token", "rows computed", "rows read", "without a cache"], [1, 2, 3, N].filter((t, i, a) => t <= N && a.indexOf(t) === i).map(t =>
+      [`${t}`, h("span.n", null, "1"), h("span.n", null, String(t)), h("span.n", null, String(t))])),
+    table(["type of the cache", "bytes a token", "this text", `context of ${m.n_ctx}`], [["f32", 4], ["f16, bf16", 2], ["q8_0", 34 / 32]].map(([name, b]) =>
+      [name, ...[1, N, m.n_ctx].map(t => h("span.n", null, bytes(n * b * t)))])));
+  if (!v.times.length) return;
+  box.append(h("h3", null, "Measured when this page was made"), table(["token", "with a cache, ms", "without, ms", "ratio"],
+    v.times.map(p => [`${p.t}`, p.with * 1e3, p.without * 1e3, p.without / p.with])),
+    h("p", null, "With a cache a token costs O(t), and that only in attention; without, O(t²) there and t times everything else. "
+      + "weft bench --cache on,off --lengths 32,64,128,256 measures it with fitted curves."));
+};
+
+// ---- output: the sliders do what the sampler does, temperature, then top-k, then top-p
+
+const draw = {};
+views.output = (box, v) => {
+  const z = floats0(v.logits), generates = doc.model.causal;
+  if (draw.temperature === undefined) Object.assign(draw, {temperature: v.temperature || 1, k: v.top_k || 40, p: v.top_p || 1});
+  box.append(h("p", null, (generates ? `${word(doc.tokens.length - 1)} is followed by` : `At token ${v.row}, ${word(v.row)}:`)
+    + ` one logit for each of ${z.length} tokens. They are divided by the temperature τ; the softmax makes probabilities of them; top-k keeps the k `
+    + `most probable, top-p the fewest that have p together; one of those is drawn.`));
+  const out = h("div"), again = () => {
+    const max = v.best[0].z, all = sum(z.map(x => Math.exp((x - max) / draw.temperature)));
+    const p = v.best.map(b => Math.exp((b.z - max) / draw.temperature) / all), kept = p.slice(0, draw.k), of = sum(kept);
+    let n = 0, has = 0;
+    while (n < kept.length && (n === 0 || has < draw.p * of)) has += kept[n++];
+    out.replaceChildren(table(["token", "id", "logit", "/ τ", "softmax", "kept and drawn with", ""], v.best.slice(0, Math.min(Math.max(n, 8), 24)).map((b, i) =>
+      ({on: i < n, cells: [letters(b.text), h("span.n", null, String(b.id)), b.z, b.z / draw.temperature, p[i], i < n ? p[i] / has : "–", bar(i < n ? p[i] / has : 0)]}))),
+      h("p", null, `${n} of ${z.length} tokens remain${draw.k > v.best.length ? `, of the ${v.best.length} listed` : ""}.`));
+  };
+  const set = name => x => { draw[name] = x; again(); };
+  box.append(h("div.row", null, slider("temperature", .1, 2, .05, draw.temperature, set("temperature")),
+    slider("top-k", 1, v.best.length, 1, draw.k, set("k")), slider("top-p", .05, 1, .01, draw.p, set("p"))), out);
+  again();
+  if (v.stages) box.append(h("h3", null, `The sampler's own stages, seed ${v.sampler_seed}`), table(["stage", "remain", "best", "score", "p", "u"],
+    v.stages.map(s => [s.name, h("span.n", null, String(s.remain)), s.drawn ? `drawn: ${letters(s.drawn.text)}` : letters(s.best[0].text),
+      s.best[0].score, s.best[0].p, s.u === undefined ? "" : s.u])));
+  if (v.lens.length) box.append(h("h3", null, "Logit lens: the head applied after each layer"),
+    table(["layer", "most probable", "p", "then"], v.lens.map(l => ({on: l.layer === at.layer, pick: () => pick({layer: l.layer}),
+      cells: [`${l.layer}`, letters(l.best[0].text), l.best[0].p, l.best.slice(1).map(b => `${letters(b.text)} ${fmt(b.p)}`).join("   ")]}))));
+};
+const floats0 = t => typeof t.data === "string" ? (t.data = floats(t.data)) : t.data;
+
+// ---- beams
+
+views.beams = (box, v) => {
+  const steps = Math.max(...v.nodes.map(n => n.step)) + 1, W = 150, R = 34, slots = [];
+  for (let s = 0; s < steps; s++) slots.push(v.nodes.filter(n => n.step === s).sort((a, b) => b.sum - a.sum));
+  const rows = Math.max(...slots.map(s => s.length)), where = n => [10 + n.step * W, 24 + slots[n.step].indexOf(n) * R];
+  const parent = n => n.step ? slots[n.step - 1].find(p => p.beam === n.parent) : null;
+  const best = v.nodes.filter(n => n.beam < 0 || n.step === steps - 1).reduce((a, b) => b.score > a.score ? b : a), path = new Set();
+  for (let n = best; n; n = parent(n)) path.add(n);
+  const s = h("svg", {viewBox: `0 0 ${steps * W + 10} ${rows * R + 20}`, width: steps * W + 10, height: rows * R + 20, style: "max-width:none"});
+  for (const n of v.nodes) {
+    const [x, y] = where(n), p = parent(n);
+    if (p) { const [a, b] = where(p);
+      s.append(h("path." + (path.has(n) ? "b" : "axis"), {d: `M${a + 8 + 6.8 * Math.min(11, letters(p.text).length)} ${b - 4}C${a + W - 20} ${b - 4} ${x - 26} ${y - 4} ${x - 4} ${y - 4}`})); }
+    s.append(h("text", {x, y, style: path.has(n) ? "font-weight:700;fill:var(--b)" : ""}, letters(n.text).slice(0, 11) + (n.ended ? " ▪" : "")),
+      h("text", {x, y: y + 12, style: "opacity:.7"}, fmt(n.sum)));
+  }
+  box.append(h("p", null, "A search with 4 beams: at every step the 4 best continuations of all live beams stay. Below a token is the sum of "
+    + "log-probabilities of its text; the best text is marked."), wide(s));
+};
+
+// ---- cost
+
+views.cost = (box, v) => {
+  const m = doc.model, D = m.d_model, F = m.d_ff, L = m.n_layer, N = v.n_token, p = v.parts, qkv = (m.n_head + 2 * m.n_head_kv) * m.d_head;
+  const names = {embedding: "embedding", attention: "attention", feed_forward: "feed forward", head: "head"};
+  box.append(table(["part", "parameters", "stored", "FLOPs of the last token"], Object.entries(p).map(([k, x]) =>
+    [names[k], h("span.n", null, count(x.parameters)), h("span.n", null, bytes(x.bytes)), h("span.n", null, count(Math.round(x.flops)))])),
+    h("p", null, `This forward over ${N} tokens: ${count(Math.round(v.forward_flops))}FLOP.`));
+  const lines = [["scores and sums of a layer, n² d", `4 · ${N}² · ${m.n_head * m.d_head} = ${count(4 * N * N * m.n_head * m.d_head)}FLOP, half of it under a causal mask`],
+    ["cache, 2 L K E a token", `2 · ${L} · ${m.n_head_kv} · ${m.d_head} = ${count(2 * L * m.n_head_kv * m.d_head)} numbers`]];
+  if (!m.n_expert) lines.unshift(["projections of a layer", `${D} · ${qkv} + ${m.n_head * m.d_head} · ${D} = ${count(D * qkv + m.n_head * m.d_head * D)} parameters`],
+    ["feed forward of a layer", `${v.gated ? 3 : 2} · ${D} · ${F} = ${count((v.gated ? 3 : 2) * D * F)} parameters`]);
+  box.append(h("h3", null, "The formulas, with this model's numbers"), table(null, lines.map(([a, b]) => [a, b])));
+};

@@ -1,0 +1,186 @@
+/* view_output.c - from logits to a token: the sampler's stages, what each layer would say, and the
+ * tree of a beam search. */
+#include "explain/views.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOP      200 /* tokens of the output that have names */
+#define LENS_TOP 5
+
+static void write_token(const subject *s, document *d, int32_t id)
+{
+    char text[64];
+    doc_int(d, "id", id);
+    doc_bytes(d, "text", text, s->spell(s->speller, id, text, sizeof text));
+}
+
+/* ---- the best of a row ----------------------------------------------------------------------- */
+
+typedef struct scored {
+    int32_t id;
+    float z;
+} scored;
+
+/* Inserts into a list of the best, the smaller id first among equals. */
+static int best_of(const float *z, int64_t n, int most, scored *to)
+{
+    int have = 0;
+    for (int64_t id = 0; id < n; id++) {
+        if (have == most && !(z[id] > to[have - 1].z))
+            continue;
+        int at = have < most ? have++ : most - 1;
+        for (; at > 0 && to[at - 1].z < z[id]; at--)
+            to[at] = to[at - 1];
+        to[at] = (scored){ (int32_t)id, z[id] };
+    }
+    return have;
+}
+
+/* log sum exp */
+static double log_sum(const float *z, int64_t n)
+{
+    double max = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        max = fmax(max, (double)z[i]);
+    for (int64_t i = 0; i < n; i++)
+        sum += exp((double)z[i] - max);
+    return max + log(sum);
+}
+
+static void write_best(const subject *s, document *d, const char *key, const float *z, int64_t n,
+                       int most)
+{
+    scored best[TOP];
+    const int have = best_of(z, n, most, best);
+    const double all = log_sum(z, n);
+    doc_list(d, key);
+    for (int i = 0; i < have; i++) {
+        doc_object(d, NULL);
+        write_token(s, d, best[i].id);
+        doc_real(d, "z", (double)best[i].z);
+        doc_real(d, "p", exp((double)best[i].z - all));
+        doc_end(d);
+    }
+    doc_end(d);
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+/* The last tensor as wide as the output, outside of blocks. */
+static const seen *output_of(const subject *s)
+{
+    for (int64_t i = s->seen->n; i-- > 0;) {
+        const seen *t = &s->seen->at[i];
+        if (t->layer < 0 && !t->lens && t->data && t->cols == s->model->n_out)
+            return t;
+    }
+    return NULL;
+}
+
+/* The row that is looked at: an encoder of tokens has one for each. */
+static int64_t output_row(const subject *s, const seen *t)
+{
+    return t->rows == s->n_token ? s->at_token : t->rows - 1;
+}
+
+const char *no_output(const subject *s)
+{
+    const weft_task task = s->model->task;
+    return (task == WEFT_TASK_GENERATE || task == WEFT_TASK_FILL) && output_of(s)
+               ? NULL
+               : "The output is not probabilities of tokens.";
+}
+
+static void write_stages(const subject *s, document *d)
+{
+    doc_list(d, "stages");
+    for (int i = 0; i < s->n_stage; i++) {
+        const subject_stage *g = &s->stage[i];
+        doc_object(d, NULL);
+        doc_text(d, "name", g->name);
+        doc_int(d, "remain", g->n);
+        if (g->u >= 0)
+            doc_real(d, "u", g->u);
+        doc_list(d, "best");
+        for (int k = 0; k < g->n_best; k++) {
+            doc_object(d, NULL);
+            write_token(s, d, g->best[k].id);
+            doc_real(d, "score", g->best[k].score);
+            doc_real(d, "p", g->best[k].p);
+            doc_end(d);
+        }
+        doc_end(d);
+        if (g->id >= 0) {
+            doc_object(d, "drawn");
+            write_token(s, d, g->id);
+            doc_end(d);
+        }
+        doc_end(d);
+    }
+    doc_end(d);
+}
+
+/* Of every layer, what it would say if it were the last. */
+static void write_lens(const subject *s, document *d)
+{
+    doc_list(d, "lens");
+    for (int64_t i = 0; i < s->seen->n; i++) {
+        const seen *t = &s->seen->at[i];
+        const bool last = i + 1 == s->seen->n || !s->seen->at[i + 1].lens;
+        if (!t->lens || !last || !t->data || t->cols != s->model->n_out)
+            continue;
+        doc_object(d, NULL);
+        doc_int(d, "layer", t->layer);
+        doc_text(d, "tensor", t->name);
+        write_best(s, d, "best", seen_row(t, t->rows - 1), t->cols, LENS_TOP);
+        doc_end(d);
+    }
+    doc_end(d);
+}
+
+void view_output(const subject *s, document *d)
+{
+    const seen *t = output_of(s);
+    const int64_t row = output_row(s, t);
+    doc_int(d, "row", row);
+    doc_rows(d, "logits", t, row, 1);
+    write_best(s, d, "best", seen_row(t, row), t->cols, TOP);
+    if (s->n_stage > 0) {
+        doc_real(d, "temperature", s->sampler.temperature);
+        doc_int(d, "top_k", s->sampler.top_k);
+        doc_real(d, "top_p", s->sampler.top_p);
+        doc_int(d, "sampler_seed", (int64_t)s->sampler.seed);
+        write_stages(s, d);
+    }
+    write_lens(s, d);
+}
+
+/* ---- beams ----------------------------------------------------------------------------------- */
+
+const char *no_beams(const subject *s)
+{
+    return s->n_node > 0 ? NULL
+           : s->model->task == WEFT_TASK_GENERATE
+               ? "The text fills the context; nothing can follow."
+               : "An encoder generates no text.";
+}
+
+void view_beams(const subject *s, document *d)
+{
+    doc_list(d, "nodes");
+    for (int64_t i = 0; i < s->n_node; i++) {
+        const weft_beam_node *n = &s->node[i];
+        doc_object(d, NULL);
+        doc_int(d, "step", n->step);
+        doc_int(d, "parent", n->parent);
+        doc_int(d, "beam", n->beam);
+        write_token(s, d, n->id);
+        doc_real(d, "sum", n->sum);
+        doc_real(d, "score", n->score);
+        doc_bool(d, "ended", n->ended);
+        doc_end(d);
+    }
+    doc_end(d);
+}
