@@ -11,7 +11,7 @@ const magnitude = (t, m) => t.magnitude * (t.warmth ? 1 + t.warmth * Math.log(1 
 function scalingText(t) {
   const s = fmt(t.stretch), old = t.old_ctx, [low, high] = [t.low_freq, t.high_freq];
   return {plain: "The frequencies are not scaled.", linear: `Every frequency is divided by ${s}.`,
-    llama3: `Scaled from a context of ${old}, by wavelength λ. Below ${old} / ${high} = ${fmt(old / high)}: kept. Above ${old} / ${low} = ${fmt(old / low)}: `
+    llama3: `From a context of ${old}, by wavelength λ. Below ${old} / ${high} = ${fmt(old / high)}: kept. Above ${old} / ${low} = ${fmt(old / low)}: `
       + `divided by ${s}. Between: (1 − t) f / ${s} + t f, t = (${old} / λ − ${low}) / ${fmt(high - low)}.`,
     yarn: `YaRN, from a context of ${old}: pairs that rotate more than ${t.beta_fast} times in it are kept, those below ${t.beta_slow} are divided by ${s}, `
       + `with a ramp between. Cosines and sines are multiplied by ${fmt(t.magnitude)}.`,
@@ -42,7 +42,7 @@ views.rope = (box, v) => {
       cells: [plain(j), columnsOf(t, j).join(", "), p.frequency, wave(p.frequency), ctx / wave(p.frequency), ...(scaled ? [p.branch] : [])]}))))),
     h("div", null, h("h3", null, "Wavelength 2π / f in tokens, log₁₀, by pair"), plot([{x: js, y: P.map(p => log(p.frequency))}, {x: [0, n - 1], y: [Math.log10(ctx), Math.log10(ctx)], class: "b"},
       ...(scaled ? [{x: js, y: P.map(p => log(p.plain)), class: "c"}] : [])], {xlabel: "pair"}),
-    note(`Orange: the context, ${ctx}.${scaled ? " Green: before scaling." : ""} Fast pairs tell neighbours apart; pairs above the line never complete a rotation and carry almost no position.`))));
+    note(`Orange: the context, ${ctx}.${scaled ? " Green: before scaling." : ""} Fast pairs tell neighbours apart; pairs above the line never complete a rotation.`))));
   const l = here.q ? here : layerOf(v.layers.filter(x => x.q), box);
   if (l) drawTurn(box, l, t, v.tables[here.k_table], again);
   drawDecay(box, P);
@@ -63,7 +63,7 @@ function drawTurn(box, l, tq, tk, again) {
   const real = sum(P.map((_, i) => dot(pairOf(tq, q.row(m), head, i), pairOf(tk, k.row(n), kv, i)))), xs = [...Array(Math.min(doc.model.n_ctx, 256)).keys()];
   box.append(h("h3", null, "This q · k at other distances"), h("div.row", null, plot([{x: xs, y: xs.map(score)}, {x: [m - n], y: [real], dots: true, radius: 5}], {xlabel: "m − n"}),
     h("div", null, h("div.f", null, `q · k = ${by === 1 ? "" : fmt(by) + " "}Σ (ac + bd) cos((m − n) f) − (bc − ad) sin((m − n) f)\nm − n = ${m - n}:  ${fmt(score(m - n))} by this formula, ${fmt(real)} from the rotated rows`),
-      note("Positions are in it only as m − n: the same words at the same distance score the same anywhere." + (tq.n_rot < tq.d_head ? " Columns that do not rotate add a constant." : "")))));
+      note("Positions are in it only as m − n." + (tq.n_rot < tq.d_head ? " Columns that do not rotate add a constant." : "")))));
 }
 
 // The RoFormer paper's bound, as a share of distance 0: the mean over i of |Σ_{j<i} e^(i d f_j)|.
@@ -72,5 +72,5 @@ function drawDecay(box, P) {
     for (const p of P) { x += Math.cos(d * p.frequency); y += Math.sin(d * p.frequency); s += Math.hypot(x, y); }
     return s / (P.length * (P.length + 1) / 2); };
   box.append(h("h3", null, "Long-term decay"), h("div.row", null, plot([{x: xs, y: xs.map(bound)}], {xlabel: "m − n", zero: true, height: 160}),
-    note("A bound on q · k at a distance, as a share of distance 0: the more the pairs have rotated apart, the more they cancel. A head need not reach it.")));
+    note("A bound on q · k, as a share of distance 0: the more the pairs have rotated apart, the more they cancel.")));
 }
