@@ -1,7 +1,7 @@
 /* sines.h - is a table of positions made of sines?
  *
  * In a table of sines, position i + k is a rotation of position i: each pair of columns (sin, cos)
- * of frequency f turns by the angle k f, whatever i is. So a product with one matrix R_k moves
+ * of frequency f rotates by the angle k f, whatever i is. So a product with one matrix R_k moves
  * every position by k, which a learned table does not promise. */
 #ifndef WEFT_EXPLAIN_SINES_H
 #define WEFT_EXPLAIN_SINES_H

@@ -1,7 +1,7 @@
-/* view_rope.c - rotary positions: how fast each pair of columns turns, and a query and a key before
+/* view_rope.c - rotary positions: how fast each pair of columns rotates, and a query and a key before
  * and after.
  *
- * Layers may turn by different tables, and queries by another one than keys. */
+ * Layers may use different tables, and queries by another one than keys. */
 #include "explain/views.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@ const char *no_rope(const subject *s)
     for (int64_t l = 0; l < s->model->n_layer; l++)
         if (rotation(s, l, 0))
             return NULL;
-    return "This model does not turn queries and keys by their positions.";
+    return "This model does not rotate queries and keys by their positions.";
 }
 
 /* The frequency that a pair had before scaling. */

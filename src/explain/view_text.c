@@ -149,8 +149,8 @@ const char *no_position_table(const subject *s)
     if (table_of(s, looked_up(s, "position_embd")))
         return NULL;
     return s->model->rope.n_rot > 0
-               ? "No table of positions is added to the embeddings: this model turns queries and "
-                 "keys by their positions instead, in every layer that rotates. See view 5."
+               ? "No table of positions is added to the embeddings: this model rotates queries and "
+                 "keys by their positions instead, in each layer. See view 5."
                : "This model adds no table of positions to the embeddings.";
 }
 

@@ -572,7 +572,7 @@ static void rotations_turn(void **state)
     }
     weft_model *m = open_path("golden/gpt2");
     json_t *root = views_of(m, text_ids, N, "rope", NULL, NULL);
-    assert_non_null(strstr(word(first_view(root), "why_not"), "does not turn"));
+    assert_non_null(strstr(word(first_view(root), "why_not"), "does not rotate"));
     json_decref(root);
     weft_model_close(m);
 }
@@ -860,7 +860,7 @@ int main(void)
         TEST("explain: neighbours are the nearest of all rows", neighbours_are_nearest),
         TEST("explain: positions are the table's rows", positions_are_the_table),
         TEST("explain: tables of sines rotate, others do not", sines_rotate),
-        TEST("explain: every pair turns as the view says", rotations_turn),
+        TEST("explain: every pair rotates as the view says", rotations_turn),
         TEST("explain: llama3's branches follow wavelengths", branches_follow_wavelengths),
         TEST("explain: norms and sums are those of a trace", norms_and_sums),
         TEST("explain: lengths of neurons are of their columns", neurons_have_columns),

@@ -28,7 +28,7 @@ views.tokens = (box, v) => {
   box.append(scroll(table(["", "piece", "in the vocabulary", "id", "bytes of the text", "in hexadecimal"], v.pieces.map((p, i) => ({
     on: i === at.token, pick: () => pick({token: i}), cells: [plain(i), word(i), p.spelled || "–", plain(doc.tokens[i].id),
       !v.spans ? "–" : p.from === p.to ? "none" : `${p.from} to ${p.to - 1}`, v.spans ? p.bytes.replace(/../g, "$& ") : "–"]})))),
-    note("Notice blanks (·): mostly they belong to the word that follows, so a word has one number after a blank and another without it."));
+    note("Notice blanks (·): mostly they belong to the word that follows, which has another number without one."));
 };
 
 // What a step before the first block is called in a formula.
@@ -44,10 +44,10 @@ views.embeddings = (box, v) => {
       return {on: k === v.steps.length - 1, cells: [stepLabel(s, i), s.name, few(x), norm(x)]}; })));
   const near = (v.nearest || []).find(x => x.id === id), left = h("div", null, h("h3", null, `Nearest to ${word(i)} in the table`));
   left.append(...(near ? [table(["cosine", "token", "id", ""], near.tokens.map(t => [t.cosine, letters(t.text), plain(t.id), bar(t.cosine)])),
-    note(`a · b / (|a| |b|), over all ${w.rows} rows. In a trained model: other forms of the word, and words used like it.`)]
+    note(`a · b / (|a| |b|), over all ${w.rows} rows. In a trained model: other forms of the word, or words like it.`)]
     : [note("Only the first 32 different tokens of a text are compared.")]));
   box.append(h("div.row", null, left, h("div", null, h("h3", null, "The text's tokens with each other"), cosines(tensor(v.steps[0].tensor), word),
-    note("Blue: the same direction; orange: the opposite. Equal tokens have cosine 1 wherever they stand: order is not in E."))));
+    note("Blue: the same direction; orange: the opposite. Equal tokens have cosine 1: order is not in E."))));
 };
 
 const column = {at: 0};
@@ -64,7 +64,7 @@ views.positions = (box, v) => {
   if (v.text) box.append(h("h3", null, "Cosines of this text's positions"), cosines(tensor(v.text), i => "position " + i),
     note("Where bands run along the diagonal, neighbours are alike: the table knows distances."));
   box.append(h("h3", null, "Is position i + k a rotation of position i?"),
-    h("div.f", null, "PE(i + k) = R PE(i),  R turns each pair (sin, cos) of frequency f by k f\n"
+    h("div.f", null, "PE(i + k) = R PE(i),  R rotates each pair (sin, cos) of frequency f by k f\n"
       + `|PE(i + k) − R PE(i)| / |PE(i + k)| = ${R.map(fmt).join(", ")}   for k = 1, 2, 4, 8`),
     note(sines ? `Yes: these are sines (${v.sines.layout}), and one matrix moves every position by k.`
       : "No, this is a learned table. 0 would be sines, about 1.4 is noise."));

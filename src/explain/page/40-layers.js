@@ -17,8 +17,8 @@ function normByHand(o) {
 views.residual = (box, v) => {
   const i = at.token, N = doc.tokens.length, rms = v.norms[0] && v.norms[0].op === "rmsnorm", mine = v.norms.filter(o => o.layer === at.layer), whole = mine.find(o => tensor(o.x));
   box.append(note("Each block adds to the stream: x + attention, then x + feed forward. " + (mine.some(o => o.name.includes("attn_output_norm"))
-      ? "Here a norm follows each sum. " : "Nothing is replaced, so what one layer writes, later ones can read. ")
-    + (rms ? "RMSNorm brings each row to one scale." : "LayerNorm brings each row to mean 0 and variance 1, then scales and shifts each column.")),
+      ? "Here a norm follows each sum. " : "What one layer writes, later ones can read. ")
+    + (rms ? "RMSNorm brings each row to one scale." : "LayerNorm brings each row to mean 0 and variance 1.")),
     h("div.f", null, rms ? "y = x / √(mean(x²) + ε) · w" : "y = (x − mean) / √(variance + ε) · w + b"),
     h("h3", null, `Norms of layer ${at.layer}, row of ${word(i)}`), table(["norm", "of", "mean", "RMS", "mean after", "RMS after"],
       mine.map(o => [o.name, o.of, ...["mean_before", "rms_before", "mean_after", "rms_after"].map(k => series(o, k)[i])])), whole ? normByHand(whole) : "");
@@ -33,7 +33,7 @@ views.residual = (box, v) => {
     note("Cosine near 0: the branch writes something new. Below 0: it takes away what is there."),
     h("h3", null, "RMS of the stream: layers × tokens"), wide(heat(ends.length, N, (l, t) => series(ends[l], "y")[t], {cell: Math.max(6, Math.min(18, Math.floor(700 / Math.max(N, ends.length)))),
       say: (l, t) => `layer ${ends[l].layer}, ${word(t)}: ${fmt(series(ends[l], "y")[t])}`, pick: (l, t) => pick({layer: ends[l].layer, token: t})})),
-    note("In trained decoders the first token often has by far the largest row: a place for attention to rest."));
+    note("In trained decoders the first token often has by far the largest row."));
 };
 
 // erf to 1.5e-7: Abramowitz and Stegun 7.1.26.
@@ -70,7 +70,7 @@ views.feed_forward = (box, v) => {
   const top = order.slice(0, 64), x = (t, k) => hidden.row(t)[top[k]], N = doc.tokens.length;
   box.append(h("h3", null, "Those neurons on every token"), wide(heat(N, top.length, x, {signed: true, cell: Math.max(5, Math.min(12, Math.floor(360 / N))),
     say: (t, k) => `${word(t)}, neuron ${top[k]}: ${fmt(x(t, k))}`, pick: t => pick({token: t})})),
-    note(`Rows are tokens, columns the ${top.length} strongest neurons of ${word(i)}. A column with one bright square is a neuron that waits for that token.`));
+    note(`Rows are tokens, columns the ${top.length} strongest neurons of ${word(i)}.`));
 };
 
 function drawExperts(box, l) {
@@ -84,5 +84,5 @@ function drawExperts(box, l) {
     h("div.row", null, h("div", null, h("h3", null, "Scores: tokens × experts"), wide(heat(N, n, (t, x) => scores.row(t)[x], {cell: Math.max(4, Math.min(18, Math.floor(420 / Math.max(n, N)))),
       say: (t, x) => `${word(t)}, expert ${x}: ${fmt(scores.row(t)[x])}${chosen.row(t).includes(x) ? ", chosen" : ""}`, pick: t => pick({token: t})}))),
     h("div", null, h("h3", null, "How often each was chosen in this text"), plot([{x: [...used.keys()], y: used, dots: true}], {xlabel: "expert", zero: true, height: 130}))),
-    note("Scores choose; the shares of the chosen weigh their outputs. Training keeps the load even, so that all of them learn."));
+    note("Scores choose; the shares of the chosen weigh their outputs."));
 }
