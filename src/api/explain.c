@@ -170,11 +170,19 @@ static weft_status find_spans(explanation *x, weft_error *err)
             return err->code;
         x->subject.spans = t->n == x->n &&
                            memcmp(t->ids, x->ids, (size_t)x->n * sizeof *t->ids) == 0;
+        x->subject.parse_special = x->subject.spans && parse;
         for (int64_t i = 0; i < x->n && x->subject.spans; i++)
             x->token[i].span = t->spans[i];
         weft_tokens_free(t);
     }
     return WEFT_OK;
+}
+
+static weft_status take_steps(const subject *s, weft_tokenizer_step_fn *fn, void *ud,
+                              weft_error *err)
+{
+    const weft_tokenize_options o = { .struct_size = sizeof o, .parse_special = s->parse_special };
+    return weft_tokenizer_steps(s->speller, s->text, s->n_text, &o, fn, ud, err);
 }
 
 #define MOST_BYTES 64 /* of a token that are shown */
@@ -214,6 +222,7 @@ static weft_status describe(explanation *x, weft_error *err)
     s->text = x->o.text;
     s->n_text = x->o.text ? strlen(x->o.text) : 0;
     s->spell = spell;
+    s->steps = take_steps;
     s->speller = x->o.tokenizer;
     x->tokenizer.struct_size = sizeof x->tokenizer;
     if (x->o.tokenizer) {

@@ -7,7 +7,7 @@
 
 #define ROUNDING 1e-5 /* of sums of f32 that are ordered in another way */
 
-/* Notes one comparison; an error that is no number is infinite. */
+/* Notes one comparison; NaN is an infinite error. */
 static void note(identity *i, double error)
 {
     error = isnan(error) ? INFINITY : fabs(error);

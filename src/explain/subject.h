@@ -63,7 +63,12 @@ typedef struct subject {
     const char *title; /* the model's name */
     const char *text;  /* NULL: ids were given */
     size_t n_text;
-    bool spans;                           /* tokens have theirs */
+    bool spans;         /* tokens have theirs */
+    bool parse_special; /* special tokens were read in the text */
+
+    /* Encodes the text step by step; only if tokens have spans. */
+    weft_status (*steps)(const struct subject *s, weft_tokenizer_step_fn *fn, void *ud,
+                         weft_error *err);
     const weft_tokenizer_info *tokenizer; /* NULL: there is none */
 
     /* Writes the bytes of any token, as many as fit; returns their number. */

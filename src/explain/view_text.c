@@ -17,6 +17,78 @@ static void put_hex(document *d, const char *key, const char *bytes, size_t n)
     doc_text(d, key, text);
 }
 
+#define MOST_STEPS 1000 /* of a long text, those of its beginning */
+
+typedef struct steps_shown {
+    document *d;
+    int n;
+} steps_shown;
+
+static const char *step_name(weft_step_kind kind)
+{
+    switch (kind) {
+    case WEFT_STEP_NORMALIZED:
+        return "normalized";
+    case WEFT_STEP_ADDED:
+        return "added";
+    case WEFT_STEP_WORD:
+        return "word";
+    case WEFT_STEP_SYMBOLS:
+        return "symbols";
+    case WEFT_STEP_MERGE:
+        return "merge";
+    case WEFT_STEP_PATH:
+        return "path";
+    case WEFT_STEP_MATCH:
+        return "match";
+    case WEFT_STEP_PIECES:
+        return "pieces";
+    case WEFT_STEP_TOKENS:
+        return "tokens";
+    }
+    return "";
+}
+
+static bool write_step(void *ud, const weft_tokenizer_step *t)
+{
+    steps_shown *to = ud;
+    document *d = to->d;
+    const bool one = t->kind == WEFT_STEP_MATCH || t->kind == WEFT_STEP_ADDED;
+    if (t->kind == WEFT_STEP_TOKENS || to->n++ >= MOST_STEPS)
+        return true;
+    doc_object(d, NULL);
+    doc_text(d, "kind", step_name(t->kind));
+    if (t->kind <= WEFT_STEP_WORD)
+        doc_bytes(d, "text", t->text, t->length);
+    if (t->kind == WEFT_STEP_MERGE)
+        doc_int(d, "rank", t->rank);
+    if (t->kind == WEFT_STEP_PATH)
+        doc_real(d, "score", t->score);
+    doc_list(d, "pieces");
+    for (size_t i = 0; i < (one ? 1 : t->n_piece); i++) {
+        const weft_piece *p = one ? &t->piece : &t->pieces[i];
+        doc_object(d, NULL);
+        doc_int(d, "id", p->id);
+        if (t->kind != WEFT_STEP_ADDED)
+            doc_bytes(d, "text", t->text + p->from, p->to - p->from);
+        if (t->kind == WEFT_STEP_PATH)
+            doc_real(d, "score", p->score);
+        doc_end(d);
+    }
+    doc_end(d);
+    doc_end(d);
+    return true;
+}
+
+static void write_steps(const subject *s, document *d)
+{
+    steps_shown to = { .d = d };
+    doc_list(d, "steps");
+    if (s->steps(s, write_step, &to, d->b->err) != WEFT_OK)
+        d->b->failed = true;
+    doc_end(d);
+}
+
 void view_tokens(const subject *s, document *d)
 {
     if (s->tokenizer) {
@@ -43,6 +115,8 @@ void view_tokens(const subject *s, document *d)
         doc_end(d);
     }
     doc_end(d);
+    if (s->spans)
+        write_steps(s, d);
 }
 
 /* ---- embeddings ------------------------------------------------------------------------------ */

@@ -29,7 +29,22 @@ views.tokens = (box, v) => {
     on: i === at.token, pick: () => pick({token: i}), cells: [plain(i), word(i), p.spelled || "–", plain(doc.tokens[i].id),
       !v.spans ? "–" : p.from === p.to ? "none" : `${p.from} to ${p.to - 1}`, v.spans ? p.bytes.replace(/../g, "$& ") : "–"]})))),
     note("Notice blanks (·): mostly they belong to the word that follows, which has another number without one."));
+  if (v.steps) box.append(h("h3", null, "Step by step"), scroll(steps(v.steps)));
 };
+
+// A word is a line: its symbols, then what each merge makes of them; or the best path; or the matches.
+function steps(list) {
+  const lines = [], cut = s => s.pieces.map(p => letters(p.text || "")).join(" | ");
+  for (const s of list)
+    if (s.kind === "normalized") lines.push(["normalised", letters(s.text), ""]);
+    else if (s.kind === "word" || s.kind === "added") lines.push([s.kind, letters(s.text), ""]);
+    else if (lines.length) {
+      const line = lines[lines.length - 1], extra = s.kind === "merge" ? ` (merge ${s.rank})` : s.kind === "path" ? ` (log p ${fmt(s.score)})` : "";
+      if (s.kind !== "pieces" && s.pieces.length) line[2] += (line[2] ? "  →  " : "") + cut(s) + extra;
+      else if (s.kind === "pieces") line[2] += `  ⇒  ${s.pieces.map(p => p.id).join(", ")}`;
+    }
+  return table(["", "", ""], lines);
+}
 
 // What a step before the first block is called in a formula.
 const stepLabel = (s, i) => s.op === "residual" ? "sum" : s.op !== "embed" ? s.op
