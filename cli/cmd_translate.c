@@ -1,5 +1,4 @@
 /* weft translate - one text in, another out: what an encoder-decoder makes of a source. */
-#include "attention_map.h"
 #include "cli.h"
 #include "json.h"
 
@@ -199,22 +198,43 @@ static bool print_beams(const job *j, const weft_beams *found, weft_error *err)
     return good;
 }
 
-static int draw_attention(const job *j, const weft_engine_options *o, const weft_beam *b)
+static bool write_picture(void *ud, const char *bytes, size_t n, weft_error *err)
 {
-    const attention_map m = {
-        .model = j->model,
-        .options = *o,
-        .source = j->source,
-        .target = j->target,
-        .source_ids = j->ids,
-        .n_source = j->n,
-        .begin = j->begin,
-        .n_begin = j->n_begin,
-        .ids = b->ids,
-        .n = b->n,
-        .layer = attention_layer,
-    };
-    return attention_map_write(&command_translate, attention, &m);
+    (void)err;
+    int *code = ud;
+    out_file o;
+    if (!out_begin(&o, attention)) {
+        *code = cli_cannot_write(attention);
+        return false;
+    }
+    const bool good = fwrite(bytes, 1, n, o.f) == n;
+    *code = out_end(&o, good) ? 0 : cli_cannot_write(attention);
+    return *code == 0;
+}
+
+static int draw_attention(const job *j, const weft_engine_options *e, const weft_beam *b)
+{
+    weft_error err = { 0 };
+    int32_t *text = cli_alloc((size_t)(j->n_begin + b->n), sizeof *text, "ids");
+    if (!text)
+        return cli_no_memory();
+    memcpy(text, j->begin, (size_t)j->n_begin * sizeof *text);
+    memcpy(text + j->n_begin, b->ids, (size_t)b->n * sizeof *text);
+    const weft_alignment_options o = { .struct_size = sizeof o,
+                                       .source = j->ids,
+                                       .n_source = j->n,
+                                       .n_begin = j->n_begin,
+                                       .layer = attention_layer,
+                                       .source_tokenizer = j->source,
+                                       .target_tokenizer = j->target,
+                                       .threads = e->threads,
+                                       .kv_type = e->kv_type };
+    int written = 0, code = 0;
+    if (weft_alignment(j->model, text, j->n_begin + b->n, &o, write_picture, &written, &err) !=
+        WEFT_OK)
+        code = written ? written : cli_fail(&err);
+    cli_free(text);
+    return code;
 }
 
 static int translate(const job *j, const weft_engine_options *engine_options)
@@ -292,6 +312,9 @@ static int run_model(job *j, weft_engine_options *o)
     weft_error err = { 0 };
     weft_model_info info = { .struct_size = sizeof info };
     weft_model_get_info(j->model, &info);
+    if (attention_layer < 0 || attention_layer > info.n_layer)
+        return cli_usage(&command_translate, "--attention-layer: %lld is not in 1 to %lld",
+                         (long long)attention_layer, (long long)info.n_layer);
     int code = make_beginning(j, info.start_id);
     if (code)
         return code;

@@ -1850,7 +1850,7 @@ WEFT_API weft_status weft_data_save(const weft_data *data, const char *path, wef
 
 /* ---- explain: a model and a text as a page --------------------------------------------------- */
 
-/* Receives the whole page, or JSON; false: it could not be written, and err says why. */
+/* Receives the whole page, picture or JSON; false: it could not be written, and err says why. */
 typedef bool weft_page_fn(void *ud, const char *bytes, size_t n, weft_error *err);
 
 typedef struct weft_explain_options {
@@ -1876,6 +1876,25 @@ typedef struct weft_explain_options {
 WEFT_API weft_status weft_explain(weft_model *model, const int32_t *ids, int64_t n,
                                   const weft_explain_options *options, weft_page_fn *fn, void *ud,
                                   weft_error *err);
+
+typedef struct weft_alignment_options {
+    size_t struct_size;
+    const int32_t *source; /* ids that the encoder reads */
+    int64_t n_source;
+    int64_t n_begin; /* ids of the text that were given, the start first: they have no row; 0: 1 */
+    int64_t layer;   /* of the decoder, from 1; 0: the mean over all */
+    const weft_tokenizer *source_tokenizer, *target_tokenizer; /* name tokens; NULL: by number */
+    int threads;          /* 0: one per processor of this process */
+    weft_kv_type kv_type; /* as in the engine that made the text */
+} weft_alignment_options;
+
+/* Draws where an encoder-decoder looked in its source while it made a text, as an SVG: a row for
+ * each token of the text, a column for each of the source, and in each cell the attention, the mean
+ * over heads. ids: what the decoder began with, then what it made. They are evaluated once more, in
+ * one forward. */
+WEFT_API weft_status weft_alignment(weft_model *model, const int32_t *ids, int64_t n,
+                                    const weft_alignment_options *options, weft_page_fn *fn,
+                                    void *ud, weft_error *err);
 
 /* ---- report of a training run ---------------------------------------------------------------- */
 

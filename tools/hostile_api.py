@@ -123,6 +123,8 @@ MODES = {
     "weft_sampler_options.chain": "AR", "weft_input.types": "AA", "weft_report_options.title": "AA", "weft_explain_options.title": "AA",
     "weft_explain_options.text": "AA", "weft_explain_options.only": "AR", "weft_explain_options.tokenizer": "AA",
     "weft_explain_options.hook": "AA", "weft_explain_options.layer": "AR", "weft_explain_options.head": "AR", "weft_explain_options.token": "AR", "weft_explain.n": ("R-", BUFFER),
+    "weft_alignment.n": ("R-", BUFFER), "weft_alignment_options.n_source": ("R-", BUFFER), "weft_alignment_options.n_begin": "AR",
+    "weft_alignment_options.layer": "AR", "weft_alignment_options.source_tokenizer": "AA", "weft_alignment_options.target_tokenizer": "AA",
     "weft_train_options.frozen": "AA", "weft_train_options.sample": "AA", "weft_input.ids": "f->images ? ACCEPT : REFUSE, ACCEPT",
     "weft_input.features": "f->images ? REFUSE : ACCEPT, ACCEPT", "weft_beam_options.session": "AA", "weft_beam_options.source": "f->source ? REFUSE : ACCEPT, ACCEPT",
     **{f"weft_train_options.{text}": "AA" for text in ("model", "preset", "arch", "tokenizer", "separator", "columns",
@@ -139,7 +141,7 @@ NEEDS = {"weft_model": "model", "weft_engine": "engine", "weft_session": "sessio
          "weft_grammar": "grammar", "weft_constraint": "constraint", "weft_call_reader": "calls"}
 ONLY = {  # kinds of models that a function is for
     "weft_image_open": "images", "weft_image_decode": "images", "weft_image_score": "images",
-    "weft_session_source": "source", "weft_explain": "alone", "weft_generate": "engine", "weft_session_save": "alone", "weft_session_restore": "alone",
+    "weft_session_source": "source", "weft_explain": "alone", "weft_alignment": "source", "weft_generate": "engine", "weft_session_save": "alone", "weft_session_restore": "alone",
     "weft_engine_new": "engine", "weft_engine_plan": "engine",
     "weft_engine_estimate": "slow", "weft_evaluate": "alone", "weft_sampler_new": "engine", "weft_model_get_cost": "engine",
     "weft_encoder_new": "encoder", "weft_encoder_plan": "encoder", "weft_convert": "slow", "weft_train": "images",
@@ -180,7 +182,7 @@ VALID = {
     "weft_constraint_rewind.mark": "0", "weft_generate.fn": "see_generated", "weft_stop_push.out": "&f->word", "weft_stop_flush.out": "&f->word", "weft_evaluate.against": "NULL",
     "weft_evaluate.n_document": "1", "weft_train_defaults.struct_size": "sizeof(weft_train_options)",
     "weft_data_show.sample": "0", "weft_data_show.fn": "show_token", "weft_data_save.path": "f->ids_file",
-    "weft_explain.fn": "see_page", "weft_report.run": "f->run", "weft_report.to": "f->page", "weft_engine_trace.fn": "see_tensor",
+    "weft_explain.fn": "see_page", "weft_alignment.fn": "see_page", "weft_report.run": "f->run", "weft_report.to": "f->page", "weft_engine_trace.fn": "see_tensor",
     "weft_encoder_trace.fn": "see_tensor", "weft_engine_trace_with.fn": "see_tensor",
     "weft_encoder_trace_with.fn": "see_tensor", "weft_kernel_pool.kernel": "WEFT_KERNEL_GAUSSIAN",
     "weft_kernel_pool.width": "1.0", "weft_kernel_pool.queries": "f->logits", "weft_kernel_pool.n_query": "2",
@@ -309,7 +311,7 @@ def lines_of(returns, fn, params):
         read = is_read(fn, ctype, p)
         if values:
             mode = mode_of(f"{fn}.{p}", p)
-            if name.endswith("_options") and read and name != "weft_train_options":
+            if name.endswith("_options") and read and name not in ("weft_train_options", "weft_alignment_options"):
                 mode = "MODE_AA"  # NULL: all defaults
             out.append(line(returns, fn, p, "", f"EACH({values}", params, {p: "x"}, mode))
             plain.append((values, p, mode))

@@ -135,9 +135,9 @@ static weft_status run_encoder(explanation *x, weft_error *err)
 
 /* ---- the subject ----------------------------------------------------------------------------- */
 
-/* The bytes of a token: its text, the spelling of a special one, or its number. */
-static size_t token_bytes(const weft_tokenizer *t, int32_t id, char *to, size_t size)
+size_t spell_token(const void *tokenizer, int32_t id, char *to, size_t size)
 {
+    const weft_tokenizer *t = tokenizer;
     const int64_t n = t ? weft_tokenizer_piece(t, id, to, size) : 0;
     if (n > 0 && n <= (int64_t)size)
         return (size_t)n;
@@ -148,11 +148,6 @@ static size_t token_bytes(const weft_tokenizer *t, int32_t id, char *to, size_t 
         return length;
     }
     return (size_t)snprintf(to, size, "%d", (int)id);
-}
-
-static size_t spell(const void *tokenizer, int32_t id, char *to, size_t size)
-{
-    return token_bytes(tokenizer, id, to, size);
 }
 
 /* Where each token is in the text: encoded again, once with special tokens read in it and once
@@ -197,7 +192,7 @@ static weft_status name_tokens(explanation *x, weft_error *err)
     for (int64_t i = 0; i < x->n; i++) {
         char *name = x->names + i * MOST_BYTES;
         x->token[i] = (subject_token){ .id = x->ids[i], .bytes = name };
-        x->token[i].n = token_bytes(x->o.tokenizer, x->ids[i], name, MOST_BYTES);
+        x->token[i].n = spell_token(x->o.tokenizer, x->ids[i], name, MOST_BYTES);
         if (!x->o.tokenizer)
             continue;
         x->token[i].spelled = weft_tokenizer_token(x->o.tokenizer, x->ids[i],
@@ -221,7 +216,7 @@ static weft_status describe(explanation *x, weft_error *err)
     s->title = x->o.title ? x->o.title : m->name;
     s->text = x->o.text;
     s->n_text = x->o.text ? strlen(x->o.text) : 0;
-    s->spell = spell;
+    s->spell = spell_token;
     s->steps = take_steps;
     s->speller = x->o.tokenizer;
     x->tokenizer.struct_size = sizeof x->tokenizer;

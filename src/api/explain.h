@@ -1,9 +1,13 @@
 /* explain.h - parts of a page that need more than the forward it shows: the sampler's stages, a
- * beam search, and what a cache saves. */
+ * beam search, and what a cache saves; and names of tokens. */
 #ifndef WEFT_API_EXPLAIN_H
 #define WEFT_API_EXPLAIN_H
 
 #include "explain/subject.h"
+
+/* The bytes of a token: its text, the spelling of a special one, or its number. The tokenizer may be
+ * NULL. */
+size_t spell_token(const void *tokenizer, int32_t id, char *to, size_t size);
 
 /* Fills the stages of one draw from these logits, after the ids. */
 weft_status take_stages(weft_model *m, const float *logits, const int32_t *ids, int64_t n,

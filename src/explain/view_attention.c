@@ -1,6 +1,7 @@
 /* view_attention.c - attention: one query step by step, all heads, who sees whom, why scores are
  * scaled, heads that share keys, latents, and the sum in blocks. */
 #include "explain/views.h"
+#include "ops/attention_tile.h"
 
 #include <string.h>
 
@@ -50,7 +51,7 @@ void view_root(const subject *s, document *d)
 void view_flash(const subject *s, document *d)
 {
     write_layers(s, d);
-    doc_int(d, "block", PAGE_ROWS);
+    doc_int(d, "block", KEY_BLOCK);
 }
 
 void view_heads(const subject *s, document *d)

@@ -28,8 +28,6 @@
 #include <assert.h>
 #include <string.h>
 
-#define KEY_BLOCK 256
-
 /* Partial result of a tile over some blocks of keys. */
 typedef struct collected {
     real o[QUERY_FLOATS], m[QUERY_TILE], l[QUERY_TILE];

@@ -15,6 +15,8 @@
 
 #include "ops/ops.h"
 
+#define KEY_BLOCK 256 /* keys whose scores are summed at once; blocks begin at multiples of it */
+
 #define QUERY_TILE   24         /* most pairs of query and head ... */
 #define QUERY_FLOATS (24 * 128) /* ... and floats in a tile; MAX_HEAD must fit */
 

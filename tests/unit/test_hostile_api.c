@@ -282,6 +282,13 @@ static weft_explain_options valid_weft_explain_options(const objects *f)
     return (weft_explain_options){ .struct_size = sizeof(weft_explain_options), .token = -1 };
 }
 
+static weft_alignment_options valid_weft_alignment_options(const objects *f)
+{
+    return (weft_alignment_options){
+        .struct_size = sizeof(weft_alignment_options), .source = f->ids, .n_source = 2, .threads = 1
+    };
+}
+
 static weft_report_options valid_weft_report_options(const objects *f)
 {
     (void)f;

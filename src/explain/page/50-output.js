@@ -7,7 +7,7 @@ views.cache = (box, v) => {
     + `without a cache all t rows are computed again.`),
     table(["token", "rows computed", "rows read", "without a cache"], [1, 2, 3, N].filter((t, i, a) => t <= N && a.indexOf(t) === i).map(t =>
       [`${t}`, h("span.n", null, "1"), h("span.n", null, String(t)), h("span.n", null, String(t))])),
-    table(["type of the cache", "bytes a token", "this text", `context of ${m.n_ctx}`], [["f32", 4], ["f16, bf16", 2], ["q8_0", 34 / 32]].map(([name, b]) =>
+    table(["type of the cache", "bytes a token", "this text", `context of ${m.n_ctx}`], [["f32", 4], ["f16, bf16", 2], ["q8_0", 34 / 32]].filter(t => t[1] >= 2 || v.streams.every(s => s.width % 32 === 0)).map(([name, b]) =>
       [name, ...[1, N, m.n_ctx].map(t => h("span.n", null, bytes(n * b * t)))])));
   if (!v.times.length) return;
   box.append(h("h3", null, "Measured when this page was made"), table(["token", "with a cache, ms", "without, ms", "ratio"],
