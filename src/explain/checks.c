@@ -15,6 +15,12 @@ static void note(identity *i, double error)
     i->n++;
 }
 
+/* Not fmax, whose maximum of many gcc 12 cannot compile for aarch64. */
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 static const layer_parts *layer_at(const subject *s)
 {
     return &s->layer[s->at_layer];
@@ -49,7 +55,7 @@ static void check_softmax(const subject *s, identity *i)
         const float *x = seen_row(l->scores, u), *p = seen_row(l->probs, u);
         double sum = 0, max = -INFINITY;
         for (int64_t j = 0; j < l->scores->cols; j++)
-            max = fmax(max, (double)x[j]);
+            max = larger(max, (double)x[j]);
         for (int64_t j = 0; j < l->scores->cols; j++)
             sum += exp((double)x[j] - max);
         for (int64_t j = 0; j < l->scores->cols; j++)
@@ -76,7 +82,7 @@ static void check_order(const subject *s, identity *i)
     if (!l->pooled || !l->v || !l->v->data || l->v->rows != l->probs->cols)
         return;
     for (int64_t k = 0; k < l->v->rows * l->v->cols; k++)
-        largest = fmax(largest, fabs((double)l->v->data[k]));
+        largest = larger(largest, fabs((double)l->v->data[k]));
     for (int64_t row = 0; row < l->pooled->rows; row++)
         for (int64_t head = 0; head < l->n_head; head++) {
             pool_backwards(l, row, head, y);

@@ -43,7 +43,7 @@ static double log_sum(const float *z, int64_t n)
 {
     double max = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++)
-        max = fmax(max, (double)z[i]);
+        max = (double)z[i] > max ? (double)z[i] : max;
     for (int64_t i = 0; i < n; i++)
         sum += exp((double)z[i] - max);
     return max + log(sum);
