@@ -106,14 +106,7 @@ static void json_pieces(const weft_tokenizer *t, const weft_tokens *k)
     for (int64_t i = 0; i < k->n; i++)
         print_piece(t, k->ids[i]);
     cli_json_end();
-    cli_json_list("offsets");
-    for (int64_t i = 0; i < k->n; i++) {
-        cli_json_list(NULL);
-        cli_json_int(NULL, k->spans[i].from);
-        cli_json_int(NULL, k->spans[i].to);
-        cli_json_end();
-    }
-    cli_json_end();
+    cli_json_spans("offsets", k->spans, k->n);
 }
 
 static void json_tokens(const weft_tokenizer *t, const weft_tokens *k)

@@ -127,6 +127,18 @@ void cli_json_ids(const char *key, const int32_t *ids, int64_t n)
     cli_json_end();
 }
 
+void cli_json_spans(const char *key, const weft_span *spans, int64_t n)
+{
+    cli_json_list(key);
+    for (int64_t i = 0; i < n; i++) {
+        cli_json_list(NULL);
+        cli_json_int(NULL, spans[i].from);
+        cli_json_int(NULL, spans[i].to);
+        cli_json_end();
+    }
+    cli_json_end();
+}
+
 void cli_json_real(const char *key, double x, int n_digit)
 {
     begin_value(key);

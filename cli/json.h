@@ -13,6 +13,8 @@
 #ifndef WEFT_CLI_JSON_H
 #define WEFT_CLI_JSON_H
 
+#include <weft.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,7 +35,8 @@ void cli_json_string(const char *key, const char *text); /* up to its '\0' */
 void cli_json_hex(const char *key, const char *bytes, size_t n);
 
 void cli_json_int(const char *key, int64_t x);
-void cli_json_ids(const char *key, const int32_t *ids, int64_t n); /* a list */
+void cli_json_ids(const char *key, const int32_t *ids, int64_t n);       /* a list */
+void cli_json_spans(const char *key, const weft_span *spans, int64_t n); /* [[from, to], ...] */
 
 /* As %.*g and %.*f print them. JSON has neither infinity nor NaN: both become null. */
 void cli_json_real(const char *key, double x, int n_digit);

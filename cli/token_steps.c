@@ -160,14 +160,7 @@ static void json_tokens(const weft_tokens *k)
     cli_json_end(); /* of the steps */
     cli_json_int("n", k->n);
     cli_json_ids("ids", k->ids, k->n);
-    cli_json_list("offsets");
-    for (int64_t i = 0; i < k->n; i++) {
-        cli_json_list(NULL);
-        cli_json_int(NULL, k->spans[i].from);
-        cli_json_int(NULL, k->spans[i].to);
-        cli_json_end();
-    }
-    cli_json_end();
+    cli_json_spans("offsets", k->spans, k->n);
     cli_json_end();
 }
 

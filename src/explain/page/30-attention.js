@@ -141,7 +141,7 @@ views.shared = (box, v) => {
   box.append(h("h3", null, "Cached for a token, all layers"), table(["", "numbers", "f16", "for this model's context"],
     kinds.map(([name, n]) => ({on: n === v.cached, cells: [name, h("span.n", null, count(n)), h("span.n", null, bytes(2 * n)),
       h("span.n", null, bytes(2 * n * doc.model.n_ctx))]}))),
-    h("p", null, "The marked row is this model's cache."));
+    v.cached ? h("p", null, "The marked row is this model's cache.") : "");
 };
 
 // ---- latents
