@@ -1,9 +1,11 @@
 /* attention - prompts and single queries over a cache of every type, and backward.
  *
  *     build/bench/attention [--heads 32] [--kv-heads 8] [--head-size 64] [--threads N] [--json]
+ *                           [--work prompt|chunk|query|backward] [--cache f16]
  *
  * A prompt of T tokens needs 2 products of T (T + 1) / 2 pairs a head, backward 5: measured against
- * f32 multiply-adds. One query over n keys reads n keys and values: measured against memory
+ * f32 multiply-adds. Of long prompts only the last 256 rows are measured, a chunk as the engine takes
+ * them. One query over n keys reads n keys and values: measured against memory
  * bandwidth, over as many layers as it takes to leave the caches. */
 #include "args.h"
 #include "bench.h"
@@ -15,14 +17,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t n_thread, n_head = 32, n_head_kv = 8, d_head = 64, n_repeat = 3, most = 8192;
+static int64_t n_thread, n_head = 32, n_head_kv = 8, d_head = 64, n_repeat = 3, most = 32768;
 static bool json;
+static const char *work, *cached; /* NULL: all */
 
 static const arg args[] = {
     { "heads", ARG_INT, &n_head, "N", "of queries (32)", 1, 1024 },
     { "kv-heads", ARG_INT, &n_head_kv, "N", "of keys and values (8)", 1, 1024 },
     { "head-size", ARG_INT, &d_head, "N", "numbers of a head (64)", 1, MAX_HEAD },
-    { "most", ARG_INT, &most, "N", "leave out longer prompts and caches (8192)", 1, 1 << 20 },
+    { "most", ARG_INT, &most, "N", "leave out longer prompts and caches (32768)", 1, 1 << 20 },
+    { "work", ARG_TEXT, &work, "WORD", "only prompt, chunk, query or backward", 0, 0 },
+    { "cache", ARG_TEXT, &cached, "TYPE", "only f32, f16, bf16 or q8_0", 0, 0 },
     { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
     { "repeat", ARG_INT, &n_repeat, "N", "steady samples of each (3)", 1, 20 },
     { "smoke", ARG_FLAG, &bench_smoke, NULL, "see only that it runs: rough limits", 0, 0 },
@@ -33,12 +38,16 @@ static const arg args[] = {
 static const program self = {
     "attention",
     NULL,
-    "Measures attention: prompts and backward as shares of f32 multiply-adds, single queries\n"
-    "over 1024 and 8192 cached keys as shares of memory bandwidth, for every type of cache.\n",
+    "Measures attention: prompts, the last 256 rows of long ones (chunk) and backward as shares "
+    "of\n"
+    "f32 multiply-adds, single queries over 1024 and 8192 cached keys as shares of memory\n"
+    "bandwidth, for every type of cache.\n",
     args,
     0,
     NULL
 };
+
+#define CHUNK 256 /* rows of a step of a long prompt */
 
 typedef struct job {
     host host;
@@ -185,18 +194,20 @@ static void report(const char *what, const char *type, int64_t n, const timings 
     fflush(stdout);
 }
 
-static double pairs(int64_t n)
+/* Operations of one product of the last `rows` of n tokens with all before them. */
+static double pairs(int64_t n, int64_t rows)
 {
-    return 2.0 * (double)(n_head * d_head) * (double)n * (double)(n + 1) / 2;
+    return 2.0 * (double)(n_head * d_head) * (double)rows * ((double)n - (double)(rows - 1) / 2);
 }
 
-static void measure_prompt(job *j, const dtype *type, int64_t n)
+/* The last `rows` of a prompt of n tokens. */
+static void measure_prompt(job *j, const char *what, const dtype *type, int64_t n, int64_t rows)
 {
     timings t;
     cache_new(j, type, n, 1);
-    inputs_new(j, n, 0, &j->cache);
+    inputs_new(j, rows, n - rows, &j->cache);
     bench_time(&t, j->run.pool, forward, j, (int)n_repeat);
-    report("prompt", type->name, n, &t, &(demand){ .flops = 2 * pairs(n) });
+    report(what, type->name, n, &t, &(demand){ .flops = 2 * pairs(n, rows) });
     inputs_free(j);
     cache_free(j);
 }
@@ -221,19 +232,42 @@ static void measure_backward(job *j, int64_t n)
     timings t;
     inputs_new(j, n, 0, NULL);
     bench_time(&t, j->run.pool, backward, j, (int)n_repeat);
-    report("backward", "f32", n, &t, &(demand){ .flops = 5 * pairs(n) });
+    report("backward", "f32", n, &t, &(demand){ .flops = 5 * pairs(n, n) });
     inputs_free(j);
+}
+
+static const char *const works[] = { "prompt", "chunk", "query", "backward" };
+static const char *const types[] = { "f32", "f16", "bf16", "q8_0" };
+#define N_TYPE (sizeof types / sizeof *types)
+
+/* Backward has no cache, and is not left out for its type. */
+static bool wanted(const char *what, const char *type, int64_t n)
+{
+    const bool any = !cached || strcmp(what, "backward") == 0 || strcmp(cached, type) == 0;
+    return n <= most && any && (!work || strcmp(work, what) == 0);
+}
+
+/* Is the text NULL or one of these? */
+static bool one_of(const char *text, const char *const *words, size_t n)
+{
+    bool found = !text;
+    for (size_t i = 0; i < n; i++)
+        found = found || strcmp(text, words[i]) == 0;
+    return found;
 }
 
 int main(int argc, char **argv)
 {
-    static const char *const types[] = { "f32", "f16", "bf16", "q8_0" };
     const int code = args_parse(&self, argc, argv);
     if (code >= 0)
         return code;
     if (n_head % n_head_kv != 0)
         return args_usage(&self, "%lld heads cannot share %lld heads of keys and values",
                           (long long)n_head, (long long)n_head_kv);
+    if (!one_of(work, works, 4))
+        return args_usage(&self, "--work %s; expected prompt, chunk, query or backward", work);
+    if (!one_of(cached, types, N_TYPE))
+        return args_usage(&self, "--cache %s; expected f32, f16, bf16 or q8_0", cached);
     static job j;
     j.host = (host){ .io = io_system };
     mem_init(&j.host.mem, 0, NULL);
@@ -244,15 +278,23 @@ int main(int argc, char **argv)
                      0,           { 0 },  0,         NULL };
     bench_print_machine(threads, j.run.kern->name, json);
     const int64_t prompts[] = { bench_smoke ? 16 : 512, 2048 },
-                  keys[] = { bench_smoke ? 64 : 1024, 8192 };
+                  keys[] = { bench_smoke ? 64 : 1024, 8192 },
+                  longs[] = { bench_smoke ? 64 : 8192, 32768 };
     for (int n = 0; n < 2; n++)
-        for (size_t k = 0; k < sizeof types / sizeof *types && prompts[n] <= most; k++)
-            measure_prompt(&j, dtype_by_name(types[k]), prompts[n]);
+        for (size_t k = 0; k < N_TYPE; k++)
+            if (wanted("prompt", types[k], prompts[n]))
+                measure_prompt(&j, "prompt", dtype_by_name(types[k]), prompts[n], prompts[n]);
     for (int n = 0; n < 2; n++)
-        for (size_t k = 0; k < sizeof types / sizeof *types && keys[n] <= most; k++)
-            measure_query(&j, dtype_by_name(types[k]), keys[n]);
+        for (size_t k = 0; k < N_TYPE; k++)
+            if (wanted("chunk", types[k], longs[n]))
+                measure_prompt(&j, "chunk", dtype_by_name(types[k]), longs[n],
+                               longs[n] < CHUNK ? longs[n] : CHUNK);
     for (int n = 0; n < 2; n++)
-        if (prompts[n] <= most)
+        for (size_t k = 0; k < N_TYPE; k++)
+            if (wanted("query", types[k], keys[n]))
+                measure_query(&j, dtype_by_name(types[k]), keys[n]);
+    for (int n = 0; n < 2; n++)
+        if (wanted("backward", "f32", prompts[n]))
             measure_backward(&j, prompts[n]);
     pool_free(threads);
     return 0;

@@ -31,12 +31,13 @@ double samples_median(samples *s)
 
 double demand_seconds(const demand *d, const limits *at)
 {
-    return d->bytes / at->read + d->flops / at->flops + d->int8 / at->int8;
+    return d->bytes / at->read + d->flops / at->flops + d->int8 / at->int8 + d->bf16 / at->bf16;
 }
 
 static limits measure_limits(pool *threads)
 {
-    return (limits){ limit_read(threads), limit_flops(threads), limit_int8(threads) };
+    return (limits){ limit_read(threads), limit_flops(threads), limit_int8(threads),
+                     limit_bf16(threads) };
 }
 
 static bool near(double a, double b)
@@ -46,7 +47,8 @@ static bool near(double a, double b)
 
 static limits mean(const limits *a, const limits *b)
 {
-    return (limits){ (a->read + b->read) / 2, (a->flops + b->flops) / 2, (a->int8 + b->int8) / 2 };
+    return (limits){ (a->read + b->read) / 2, (a->flops + b->flops) / 2, (a->int8 + b->int8) / 2,
+                     (a->bf16 + b->bf16) / 2 };
 }
 
 void bench_time(timings *t, pool *threads, work_fn *work, void *ud, int n)
@@ -105,13 +107,15 @@ double timings_share(const timings *t, const demand *d)
 
 limits timings_limits(const timings *t)
 {
-    double read[MAX_SAMPLE], flops[MAX_SAMPLE], int8[MAX_SAMPLE];
+    double read[MAX_SAMPLE], flops[MAX_SAMPLE], int8[MAX_SAMPLE], bf16[MAX_SAMPLE];
     for (int i = 0; i < t->n; i++) {
         read[i] = t->limit[i].read;
         flops[i] = t->limit[i].flops;
         int8[i] = t->limit[i].int8;
+        bf16[i] = t->limit[i].bf16;
     }
-    return (limits){ median(read, t->n), median(flops, t->n), median(int8, t->n) };
+    return (limits){ median(read, t->n), median(flops, t->n), median(int8, t->n),
+                     median(bf16, t->n) };
 }
 
 /* ---- the start of a bench -------------------------------------------------------------------- */

@@ -24,14 +24,15 @@ double limit_read(pool *threads);  /* bytes read from memory */
 double limit_copy(pool *threads);  /* bytes moved by memcpy: read and written both count */
 double limit_flops(pool *threads); /* f32 multiply-adds in registers, counted as two */
 double limit_int8(pool *threads);  /* 8-bit multiply-adds in registers, counted as two */
+double limit_bf16(pool *threads);  /* of bf16 in tiles; f32 ones where there are none */
 
 typedef struct limits {
-    double read, flops, int8;
+    double read, flops, int8, bf16;
 } limits;
 
 /* The amounts of each that a piece of work needs. At the limits it takes the sum of their times. */
 typedef struct demand {
-    double bytes, flops, int8;
+    double bytes, flops, int8, bf16;
 } demand;
 
 double demand_seconds(const demand *d, const limits *at);

@@ -18,7 +18,7 @@
 
 static const char *path, *kv_name;
 static int64_t n_thread, n_prompt = 512, n_generate = 32, n_repeat = 3, n_batch;
-static bool json, by_op;
+static bool json, by_op, bf16;
 
 static const arg args[] = {
     { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
@@ -27,6 +27,7 @@ static const arg args[] = {
     { "repeat", ARG_INT, &n_repeat, "N", "steady samples of each (3)", 1, 20 },
     { "batch", ARG_INT, &n_batch, "N", "rows of a step (the engine's default)", 1, 65536 },
     { "kv", ARG_TEXT, &kv_name, "TYPE", "of cached keys and values (the engine's default)", 0, 0 },
+    { "bf16", ARG_FLAG, &bf16, NULL, "products in class bf16", 0, 0 },
     { "by-op", ARG_FLAG, &by_op, NULL, "show where the time of a last prompt and token went", 0,
       0 },
     { "smoke", ARG_FLAG, &bench_smoke, NULL, "see only that it runs: rough limits", 0, 0 },
@@ -132,25 +133,29 @@ static void report(const char *what, int64_t n, const timings *t, const weights 
     const bool prompt = strcmp(what, "prompt") == 0;
     const double products = (double)n * w->linear + w->head;
     const demand f32 = { .flops = 2 * products }, int8 = { .int8 = 2 * products };
+    const demand tiles = { .bf16 = 2 * products };
     const demand read = { .bytes = (double)n * w->bytes };
     const double speed = (double)n / timings_seconds(t);
     const limits at = timings_limits(t);
     if (json) {
         printf("{\"work\":\"%s\",\"type\":\"%s\",\"tokens\":%lld,\"tokens_per_second\":%.4g,"
                "\"spread\":%.3f,\"samples\":%d,\"steady\":%d,\"thrown\":%d,"
-               "\"share_of_f32\":%.4f,\"share_of_int8\":%.4f,\"share_of_memory\":%.4f,"
+               "\"share_of_f32\":%.4f,\"share_of_int8\":%.4f,\"share_of_bf16\":%.4f,"
+               "\"share_of_memory\":%.4f,"
                "\"read_bytes_per_second\":%.4g,\"f32_flops_per_second\":%.4g,"
-               "\"int8_ops_per_second\":%.4g}\n",
+               "\"int8_ops_per_second\":%.4g,\"bf16_flops_per_second\":%.4g}\n",
                what, w->type, (long long)n, speed, timings_spread(t), t->n, t->steady, t->thrown,
-               timings_share(t, &f32), timings_share(t, &int8), timings_share(t, &read), at.read,
-               at.flops, at.int8);
+               timings_share(t, &f32), timings_share(t, &int8), timings_share(t, &tiles),
+               timings_share(t, &read), at.read, at.flops, at.int8, at.bf16);
         return;
     }
     printf("%-8s %5lld tokens  %8.2f tok/s", what, (long long)n, speed);
     if (prompt)
         printf("  %5.1f %% of f32 multiply-adds (%.0f GFLOP/s)", 100 * timings_share(t, &f32),
                at.flops / 1e9);
-    if (prompt && w->quantised)
+    if (prompt && bf16)
+        printf("  %5.1f %% of bf16 (%.0f GFLOP/s)", 100 * timings_share(t, &tiles), at.bf16 / 1e9);
+    if (prompt && w->quantised && !bf16)
         printf("  %5.1f %% of int8 (%.0f GOP/s)", 100 * timings_share(t, &int8), at.int8 / 1e9);
     if (!prompt)
         printf("  %5.1f %% of memory bandwidth (%.1f GB/s)", 100 * timings_share(t, &read),
@@ -192,6 +197,8 @@ int main(int argc, char **argv)
     const int64_t n = n_prompt > n_generate ? n_prompt : n_generate;
     o.n_ctx = n > 0 ? n : 1;
     bench_check(model_open(&m, path, WEFT_LOAD_MAP, &h, &err), &err);
+    if (bf16)
+        model_compute_bf16(&m);
 
     job j = { .engine = bench_must(engine_new(&m, &o, &err), &err) };
     j.session = bench_must(session_new(j.engine, &err), &err);

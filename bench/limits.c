@@ -2,6 +2,9 @@
  * that never leave the registers. */
 #include "bench.h"
 
+#include "base/cpu.h"
+#include "kernels/tile.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -231,4 +234,34 @@ double limit_int8(pool *threads)
     const double start = bench_now();
     pool_run(threads, n, work, sink);
     return each * n / (bench_now() - start);
+}
+
+#if defined(__x86_64__)
+/* 16 x 16 sums of 32 products per instruction, into four tiles. */
+static void tiles_512(void *arg, int64_t part)
+{
+    (void)arg, (void)part;
+    amx_begin();
+    for (int k = 0; k < ROUNDS / 4; k++) {
+        amx_multiply(0, 4, 6);
+        amx_multiply(1, 4, 7);
+        amx_multiply(2, 5, 6);
+        amx_multiply(3, 5, 7);
+    }
+    amx_end();
+}
+#endif
+
+double limit_bf16(pool *threads)
+{
+#if defined(__x86_64__)
+    if (cpu_detect().amx_bf16 && cpu_tiles()) {
+        const int n = pool_threads(threads);
+        const double start = bench_now();
+        pool_run(threads, n, tiles_512, NULL);
+        return 2.0 * TILE_ROWS * TILE_ROWS * TILE_TERMS * (ROUNDS / 4) * 4 * n /
+               (bench_now() - start);
+    }
+#endif
+    return limit_flops(threads);
 }

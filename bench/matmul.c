@@ -21,7 +21,7 @@
 
 static int64_t n_thread, n_repeat = 5, width = 2048, most_rows = MAX_ROW;
 static const char *only_types, *only_table;
-static bool json, no_pack;
+static bool json, no_pack, bf16;
 
 static const arg args[] = {
     { "width", ARG_INT, &width, "N", "inputs and outputs, a multiple of 256 (2048)", 256, 16384 },
@@ -30,6 +30,7 @@ static const arg args[] = {
     { "rows", ARG_INT, &most_rows, "N", "at most N rows (512)", 1, MAX_ROW },
     { "table", ARG_TEXT, &only_table, "NAME", "this kernel table only", 0, 0 },
     { "no-pack", ARG_FLAG, &no_pack, NULL, "weights as they are stored, not in panels", 0, 0 },
+    { "bf16", ARG_FLAG, &bf16, NULL, "products in class bf16", 0, 0 },
     { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
     { "repeat", ARG_INT, &n_repeat, "N", "steady samples of each (5)", 1, 20 },
     { "smoke", ARG_FLAG, &bench_smoke, NULL, "see only that it runs: rough limits", 0, 0 },
@@ -95,6 +96,7 @@ static void weights_init(job *j, const dtype *type)
                        .n_dim = 2,
                        .shape = { width, width },
                        .stride = width,
+                       .bf16 = bf16,
                        .multiplied = type->quants || type->block == 1 };
         t->data = bench_must(aligned_alloc(64, row_bytes * (size_t)width), NULL);
         for (int64_t o = 0; o < width; o++)
@@ -131,6 +133,7 @@ static void measure(job *j, int n_row)
     const double numbers = (double)j->used * (double)width * (double)width;
     const demand read = { .bytes = numbers / type->block * type->bytes };
     const demand f32 = { .flops = 2 * numbers * n_row }, int8 = { .int8 = 2 * numbers * n_row };
+    const demand tiles = { .bf16 = 2 * numbers * n_row };
     j->x->shape[0] = n_row;
     j->batch.n_row = n_row;
     timings t;
@@ -139,10 +142,10 @@ static void measure(job *j, int n_row)
     if (json)
         printf("{\"kernels\":\"%s\",\"type\":\"%s\",\"rows\":%d,\"seconds\":%.4g,"
                "\"bytes_per_second\":%.4g,\"flops_per_second\":%.4g,\"share_of_memory\":%.3f,"
-               "\"share_of_f32\":%.3f,\"share_of_int8\":%.3f}\n",
+               "\"share_of_f32\":%.3f,\"share_of_int8\":%.3f,\"share_of_bf16\":%.3f}\n",
                j->run.kern->name, type->name, n_row, seconds / j->used, read.bytes / seconds,
                f32.flops / seconds, timings_share(&t, &read), timings_share(&t, &f32),
-               timings_share(&t, &int8));
+               timings_share(&t, &int8), timings_share(&t, &tiles));
     else if (n_row <= FEW_ROWS)
         printf("%-11s %-11s %4d rows  %8.2f GB/s     %5.1f %% of memory bandwidth  %8.1f rows a "
                "second\n",
@@ -150,9 +153,10 @@ static void measure(job *j, int n_row)
                100 * timings_share(&t, &read), n_row / (seconds / j->used));
     else
         printf("%-11s %-11s %4d rows  %8.2f GFLOP/s  %5.1f %% of f32 multiply-adds  %5.1f %% of "
-               "int8\n",
+               "int8  %5.1f %% of bf16\n",
                j->run.kern->name, type->name, n_row, f32.flops / seconds / 1e9,
-               100 * timings_share(&t, &f32), 100 * timings_share(&t, &int8));
+               100 * timings_share(&t, &f32), 100 * timings_share(&t, &int8),
+               100 * timings_share(&t, &tiles));
     fflush(stdout);
 }
 

@@ -186,12 +186,14 @@ int main(int argc, char **argv)
                           (long long)n_token, (long long)m.n_ctx);
 
     const double n = (double)m.n_parameter;
-    const demand d = { .flops = 6 * n * (double)(n_sequence * n_token), .bytes = 28 * n };
+    const double products = 6 * n * (double)(n_sequence * n_token);
+    const bool bf16 = strcmp(type, "bf16") == 0;
+    const demand d = { .flops = bf16 ? 0 : products, .bf16 = bf16 ? products : 0, .bytes = 28 * n };
     static job j;
     const learner_options o = {
         .n_thread = n_thread ? (int)n_thread : cpu_count(),
         .recompute = recompute,
-        .bf16 = strcmp(type, "bf16") == 0,
+        .bf16 = bf16,
         .adamw = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .clip = 1 },
     };
     j.batch = batch_new(&m);

@@ -111,6 +111,8 @@ class Llama:
                              "--generate", a.generate]
         if a.kv:
             self.weft_command += ["--kv", a.kv]
+        if a.bf16:
+            self.weft_command += ["--bf16", "--batch", 512]
         self.peer_command = [a.peer, "-m", a.model, "-o", "json", "-r", 1, "-t", a.threads,
                              "-p", a.prompt, "-n", a.generate]
         self.about = None
@@ -284,6 +286,7 @@ def main():
     llama.add_argument("--prompt", type=int, default=512)
     llama.add_argument("--generate", type=int, default=32)
     llama.add_argument("--kv", help="weft's cache type")
+    llama.add_argument("--bf16", action="store_true", help="weft's products in class bf16, 512 rows a step")
     torch = kinds.add_parser("torch", help="PyTorch through tools/torch_step.py")
     torch.add_argument("--peer", required=True, help="path of a python that has torch")
     torch.add_argument("--type", choices=["f32", "bf16"], default="f32")

@@ -178,6 +178,13 @@ size_t cli_peak_memory(void);
 const char *cli_bytes(size_t n, char *text, size_t size);
 const char *cli_count(double x, char *text, size_t size);
 
+/* "64x128" */
+const char *cli_shape(const int64_t *shape, int n_dim, char *text, size_t size);
+
+/* A column of a table of numbers, after a blank: three digits, or what of them fits. */
+#define CLI_NUMBER 8 /* columns of a number: -0.00123 */
+void cli_print_number(double x);
+
 /* Length of the UTF-8 sequence that text begins with, or 0 if it begins with none. */
 size_t cli_utf8(const char *text, size_t length);
 
@@ -272,6 +279,7 @@ typedef struct load_options {
     const char *path;
     const char *tokenizer; /* in place of the model's own */
     bool no_mmap, no_pack;
+    int compute; /* 2: bf16 */
 } load_options;
 
 typedef struct shape_options {
@@ -316,6 +324,11 @@ typedef struct prompt_options {
     {                                                                                              \
         0, "no-pack", OPT_FLAG, &(flag), NULL, SETTING | RARE,                                     \
             "use the weights as mapped: slower, less memory"                                       \
+    }
+#define OPTION_COMPUTE(load)                                                                       \
+    {                                                                                              \
+        0, "compute", OPT_CHOICE, &(load).compute, "default|bf16", SETTING | RARE,                 \
+            "class of matrix products (default: by weight type)"                                   \
     }
 #define OPTION_RAM_MAX                                                                             \
     {                                                                                              \

@@ -30,6 +30,7 @@ static const option options[] = {
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
+    OPTION_COMPUTE(load),
     OPTION_JSON(json, "print one JSON object per document"),
     { 0 },
 };

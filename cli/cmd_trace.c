@@ -51,6 +51,7 @@ static const option options[] = {
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
+    OPTION_COMPUTE(load),
     OPTION_TOKENIZER(load),
     OPTION_PRE(prompt.pre),
     OPTION_PARSE_SPECIAL(prompt.parse_special),

@@ -1,5 +1,6 @@
 /* weft train - trains a new model on text, labelled text or images, or fine-tunes one. */
-#include "cli.h"
+#include "train_result.h"
+#include "train_tensors.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -23,8 +24,9 @@ static int64_t n_decay = UNSET, seed = UNSET, eval_every = UNSET, save_every = U
 static int64_t patience, max_skipped = UNSET, threads, sample_tokens = 100;
 static double validation = UNSET, lr = UNSET, lr_min = UNSET, beta1 = UNSET, beta2 = UNSET;
 static double weight_decay = UNSET, clip = UNSET, dropout, smoothing, temperature = 0.8;
-static bool tied, untied, characters, parse_special, bf16, recompute, resume, no_mmap, check_data;
-static int64_t show_data = 2, image_size, patch_size, shift;
+static bool tied, untied, characters, parse_special, bf16, recompute, resume, no_mmap, check_data,
+    json;
+static int64_t show_data = 2, image_size, patch_size, shift, tensors_step;
 
 /* Model, sizes and seed are not settings here: a value meant for running models would silently
  * change the training. */
@@ -117,6 +119,9 @@ static const option options[] = {
     { 0, "sample", OPT_INT, &sample_tokens, "N", RARE,
       "tokens to sample at each evaluation (100; 0: none)" },
     { 0, "temp", OPT_REAL, &temperature, "T", RARE, "temperature of the samples; 0: greedy (0.8)" },
+    { 0, "tensors", OPT_INT, &tensors_step, "STEP", RARE,
+      "print each weight's gradient, m and v after this step" },
+    { 0, "json", OPT_FLAG, &json, NULL, RARE, "print the result, and tensors, as JSON" },
     OPTION_THREADS(threads),
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(no_mmap),
@@ -156,19 +161,8 @@ typedef struct show {
     size_t bytes;              /* and the prediction before the run */
     char *sample;              /* the latest, with its length */
     size_t n_sample, room;
+    train_tensors tensors; /* of the step of --tensors */
 } show;
-
-/* "1:02:03" */
-static const char *duration(double seconds, char *text, size_t size)
-{
-    const int64_t s = seconds < 1e9 ? (int64_t)(seconds + 0.5) : 0;
-    if (s >= 3600)
-        snprintf(text, size, "%lld:%02lld:%02lld", (long long)(s / 3600), (long long)(s / 60 % 60),
-                 (long long)(s % 60));
-    else
-        snprintf(text, size, "%lld:%02lld", (long long)(s / 60), (long long)(s % 60));
-    return text;
-}
 
 /* On a terminal it is cut where it would not fit: a line that has wrapped cannot be written over.
  */
@@ -182,22 +176,13 @@ static void show_line(show *s, const weft_train_progress *p)
     snprintf(line, sizeof line,
              "step %lld/%lld %s loss %.4f (%.4f)  %s left  %.0f tokens/s  lr %.2e  |g| %.2f%s%s",
              (long long)p->step, (long long)p->n_step, p->skipped ? " SKIPPED " : "", p->loss,
-             p->smoothed, duration(p->seconds_left, left, sizeof left), p->tokens_per_second, p->lr,
-             p->grad_norm, load, share);
+             p->smoothed, train_duration(p->seconds_left, left, sizeof left), p->tokens_per_second,
+             p->lr, p->grad_norm, load, share);
     if (s->live)
         fprintf(stderr, "\r%.*s\x1b[K", cli_columns(stderr) - 1, line);
     else
         fprintf(stderr, "%s\n", line);
     s->shown = cli_now();
-}
-
-/* ", 88.12 % right" where there is something that can be. */
-static const char *accuracy(double share, char *text, size_t size)
-{
-    text[0] = '\0';
-    if (isfinite(share))
-        snprintf(text, size, ", accuracy %.2f %%", 100 * share);
-    return text;
 }
 
 static void end_line(const show *s)
@@ -300,8 +285,8 @@ static void begin(show *s, const weft_train_progress *p, const weft_model *m)
     load_tokenizer(s);
     fprintf(stderr, "weft: %s of %.3g M parameters; %s of memory, about %s for %lld steps\n",
             info.architecture, (double)info.n_parameter / 1e6,
-            cli_bytes(p->bytes, bytes, sizeof bytes), duration(p->seconds_left, time, sizeof time),
-            (long long)(p->n_step - p->step));
+            cli_bytes(p->bytes, bytes, sizeof bytes),
+            train_duration(p->seconds_left, time, sizeof time), (long long)(p->n_step - p->step));
     if (!run_options_write(&command_train, out))
         fprintf(stderr, "weft: %s/options: %s; --resume will need all options again\n", out,
                 strerror(errno));
@@ -311,7 +296,7 @@ static void begin(show *s, const weft_train_progress *p, const weft_model *m)
         fprintf(stderr, "weft: resuming from step %lld\n", (long long)p->step);
     if (isfinite(p->val_loss))
         fprintf(stderr, "step %lld  validation %.4f%s\n", (long long)p->step, p->val_loss,
-                accuracy(p->val_accuracy, bytes, sizeof bytes));
+                train_accuracy(p->val_accuracy, bytes, sizeof bytes));
 }
 
 static bool listen(void *ud, const weft_train_progress *p, weft_model *m)
@@ -328,8 +313,14 @@ static bool listen(void *ud, const weft_train_progress *p, weft_model *m)
     if (looked) {
         end_line(s);
         fprintf(stderr, "step %lld  validation %.4f%s (best %.4f at step %lld)\n",
-                (long long)p->step, p->val_loss, accuracy(p->val_accuracy, right, sizeof right),
-                p->best_val_loss, (long long)p->best_step);
+                (long long)p->step, p->val_loss,
+                train_accuracy(p->val_accuracy, right, sizeof right), p->best_val_loss,
+                (long long)p->best_step);
+    }
+    if (s->tensors.n > 0 && !s->tensors.printed) {
+        if (!looked)
+            end_line(s);
+        train_tensors_print(&s->tensors, json);
     }
     return !cli_interrupted();
 }
@@ -423,27 +414,17 @@ static void fill_over(weft_train_options *o)
 
 static int finish(const weft_train_info *i, const show *s)
 {
-    char a[32], b[32];
-    if (i->step == i->from_step && !i->stopped) {
-        printf("%s: the run is finished: %lld steps; use --steps N to train up to step N\n", out,
-               (long long)i->step);
-        return 0;
+    const train_run r = { out, s->bytes, cli_now() - s->began };
+    train_result_print(i, &r, json);
+    if (s->tensors.no_memory)
+        return cli_no_memory();
+    if (tensors_step > 0 && !s->tensors.printed && !i->stopped) {
+        fprintf(stderr, "weft: --tensors: step %lld was %s\n", (long long)tensors_step,
+                tensors_step <= i->from_step ? "taken before this run was resumed"
+                : tensors_step > i->step     ? "not reached"
+                                             : "skipped");
+        return 1;
     }
-    const double took = cli_now() - s->began;
-    printf("steps         %lld, a model of %lld parameters, %lld tokens\n", (long long)i->step,
-           (long long)i->n_parameter, (long long)i->n_token);
-    printf("loss          %.4f, recent average %.4f\n", i->loss, i->smoothed);
-    if (isfinite(i->val_loss))
-        printf("validation    %.4f%s, best %.4f at step %lld\n", i->val_loss,
-               accuracy(i->val_accuracy, a, sizeof a), i->best_val_loss, (long long)i->best_step);
-    if (i->n_skipped > 0)
-        printf("skipped       %lld steps with non-finite gradients\n", (long long)i->n_skipped);
-    printf("memory        %s peak, %s planned\n", cli_bytes(i->bytes_peak, a, sizeof a),
-           cli_bytes(s->bytes, b, sizeof b));
-    printf("time          %s", duration(took, a, sizeof a));
-    if (!i->stopped)
-        printf(", %s predicted", duration(i->seconds, b, sizeof b));
-    printf("\n");
     if (!i->stopped)
         return 0;
     fprintf(stderr, "weft: stopped at step %lld; to resume: weft train --out %s --resume\n",
@@ -464,6 +445,11 @@ static int run(weft_train_options *o)
     o->progress_ud = &s;
     o->sample = take_sample;
     o->sample_ud = &s;
+    if (tensors_step > 0) {
+        s.tensors.step = tensors_step;
+        o->tensor = train_tensors_add;
+        o->tensor_ud = &s.tensors;
+    }
     const weft_status status = weft_train(o, &info, &err);
     cli_progress_end();
     end_line(&s);
@@ -471,6 +457,7 @@ static int run(weft_train_options *o)
     code = code ? code : info.n_line_lost > 0; /* a warning said so */
     weft_tokenizer_free(s.tokenizer);
     cli_free(s.sample);
+    cli_free(s.tensors.at);
     return code;
 }
 
@@ -495,6 +482,8 @@ static int check(const command *c)
         return cli_usage(c, "no data; give --data PATH");
     if (!out && !check_data && !save_ids)
         return cli_usage(c, "no output; give a directory: --out RUN");
+    if (json && (check_data || save_ids))
+        return cli_usage(c, "--json is for training; --check-data and --save-ids print text");
     if (tied && untied)
         return cli_usage(c, "--tied and --untied exclude each other");
     if (show_data < 0)
@@ -531,6 +520,9 @@ static int train_main(void)
     }
     fill(&o);
     fill_over(&o);
+    if (tensors_step < 0 || tensors_step > o.n_step)
+        return cli_usage(c, "--tensors: %lld is not in 1 to %lld, the run's steps",
+                         (long long)tensors_step, (long long)o.n_step);
     o.reading = show_reading;
     o.waiting = go_on;
     cli_catch_interrupt();

@@ -291,6 +291,8 @@ weft_model *cli_open(const load_options *o, weft_error *err)
                                          .load = o->no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP,
                                          .budget = cli_budget(),
                                          .no_pack = o->no_pack,
+                                         .compute = o->compute == 2 ? WEFT_COMPUTE_BF16
+                                                                    : WEFT_COMPUTE_DEFAULT,
                                          .log = cli_log };
     const char *path = cli_model_path(o->path, err);
     if (!path)

@@ -12,8 +12,8 @@
 
 static bool is_kept(const option *o)
 {
-    static const char *const others[] = { "out",  "resume",   "threads",    "ram-max",
-                                          "show", "save-ids", "check-data", "no-mmap" };
+    static const char *const others[] = { "out",      "resume",     "threads", "ram-max", "show",
+                                          "save-ids", "check-data", "no-mmap", "tensors", "json" };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(o->name, others[i]) == 0)
             return false;

@@ -54,6 +54,23 @@ const char *cli_count(double x, char *text, size_t size)
     return text;
 }
 
+const char *cli_shape(const int64_t *shape, int n_dim, char *text, size_t size)
+{
+    size_t n = 0;
+    text[0] = '\0';
+    for (int d = 0; d < n_dim && n < size; d++)
+        n += (size_t)snprintf(text + n, size - n, "%s%lld", d ? "x" : "", (long long)shape[d]);
+    return text;
+}
+
+void cli_print_number(double x)
+{
+    char text[32];
+    if (snprintf(text, sizeof text, "%.3g", x) > CLI_NUMBER)
+        snprintf(text, sizeof text, "%.2g", x);
+    printf(" %*s", CLI_NUMBER, text);
+}
+
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* The second byte of some sequences has a narrower range: overlong forms and surrogates are no

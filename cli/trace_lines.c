@@ -101,14 +101,6 @@ void trace_lines_add(trace_lines *s, const weft_trace_tensor *t)
 
 /* ---- for reading ----------------------------------------------------------------------------- */
 
-static const char *shape_text(const trace_line *l, char *text, size_t size)
-{
-    int n = 0;
-    for (int d = 0; d < l->n_dim; d++)
-        n += snprintf(text + n, size - (size_t)n, "%s%lld", d ? "x" : "", (long long)l->shape[d]);
-    return text;
-}
-
 typedef struct widths {
     int name, op, shape;
 } widths;
@@ -119,7 +111,7 @@ static widths measure_columns(const trace_lines *s)
     char text[80];
     for (const trace_line *l = s->at; l < s->at + s->n; l++) {
         const int name = (int)strlen(l->name), op = (int)strlen(l->op),
-                  dims = (int)strlen(shape_text(l, text, sizeof text));
+                  dims = (int)strlen(cli_shape(l->shape, l->n_dim, text, sizeof text));
         w.name = name > w.name ? name : w.name;
         w.op = op > w.op ? op : w.op;
         w.shape = dims > w.shape ? dims : w.shape;
@@ -127,28 +119,17 @@ static widths measure_columns(const trace_lines *s)
     return w;
 }
 
-#define NUMBER 8 /* columns of a number: -0.00123 */
-
-/* Three digits, or what of them fits. */
-static void print_number(double x)
-{
-    char text[32];
-    if (snprintf(text, sizeof text, "%.3g", x) > NUMBER)
-        snprintf(text, sizeof text, "%.2g", x);
-    printf(" %*s", NUMBER, text);
-}
-
 static void print_line(const trace_line *l, const widths *w, int n_first)
 {
     char text[80];
     printf("%s%-*s%s %-*s %*s", cli_style(stdout, STYLE_BOLD), w->name, l->name,
            cli_style(stdout, STYLE_PLAIN), w->op, l->op, w->shape,
-           shape_text(l, text, sizeof text));
-    print_number(l->mean);
-    print_number(l->min);
-    print_number(l->max);
+           cli_shape(l->shape, l->n_dim, text, sizeof text));
+    cli_print_number(l->mean);
+    cli_print_number(l->min);
+    cli_print_number(l->max);
     for (int i = 0; i < l->n_first && i < n_first; i++)
-        print_number((double)l->first[i]);
+        cli_print_number((double)l->first[i]);
     putchar('\n');
 }
 
@@ -169,12 +150,12 @@ static void print_formulas(const trace_lines *s, int width)
 void trace_lines_print(const trace_lines *s)
 {
     const widths w = measure_columns(s);
-    const int taken = w.name + 1 + w.op + 1 + w.shape + 3 * (NUMBER + 1);
-    const int fit = (cli_columns(stdout) - taken) / (NUMBER + 1);
+    const int taken = w.name + 1 + w.op + 1 + w.shape + 3 * (CLI_NUMBER + 1);
+    const int fit = (cli_columns(stdout) - taken) / (CLI_NUMBER + 1);
     const int n_first = fit < 1 ? 1 : fit > FIRST ? FIRST : fit;
     printf("%s%-*s %-*s %*s %*s %*s %*s %*s%s\n", cli_style(stdout, STYLE_PALE), w.name, "name",
-           w.op, "op", w.shape, "shape", NUMBER, "mean", NUMBER, "min", NUMBER, "max", NUMBER,
-           "first", cli_style(stdout, STYLE_PLAIN));
+           w.op, "op", w.shape, "shape", CLI_NUMBER, "mean", CLI_NUMBER, "min", CLI_NUMBER, "max",
+           CLI_NUMBER, "first", cli_style(stdout, STYLE_PLAIN));
     for (const trace_line *l = s->at; l < s->at + s->n; l++)
         print_line(l, &w, n_first);
     putchar('\n');

@@ -151,6 +151,12 @@ typedef struct weft_model weft_model;
  * process dies of SIGBUS. */
 typedef enum weft_load { WEFT_LOAD_COPY, WEFT_LOAD_MAP } weft_load;
 
+/* The arithmetic of matrix products (docs/NUMERICS.md). The default depends on each weight's type,
+ * never on the processor: i8 for block formats such as q8_0 and q4_k, f32 for others. With bf16 both
+ * sides are rounded to bf16 and sums are f32: faster for prompts and batches on processors with AMX,
+ * slower elsewhere and for single tokens of block formats. Neither depends on the number of rows. */
+typedef enum weft_compute { WEFT_COMPUTE_DEFAULT, WEFT_COMPUTE_BF16 } weft_compute;
+
 typedef struct weft_model_options {
     size_t struct_size;
     weft_load load;
@@ -161,6 +167,7 @@ typedef struct weft_model_options {
     bool no_pack; /* use the mapped weights, which processes share. Otherwise the first engine or
                      encoder packs a copy in the order the kernels read, if ram_max has room.
                      Results are bit-identical */
+    weft_compute compute;
 } weft_model_options;
 
 /* path: a GGUF file (of a split model the first part), or a Hugging Face directory with
@@ -197,6 +204,7 @@ typedef struct weft_model_info {
     int32_t start_id;    /* the token that starts the decoder; -1: none */
     int64_t n_feature;   /* width of an input row of models that take images; 0: it takes tokens */
     int64_t n_left_out;  /* tensors of the file that weft does not use, such as a vision tower */
+    weft_compute compute;
 } weft_model_info;
 
 WEFT_API void weft_model_get_info(const weft_model *model, weft_model_info *info);
@@ -1651,6 +1659,20 @@ typedef bool weft_train_fn(void *ud, const weft_train_progress *progress, weft_m
  * the next call. */
 typedef const char *weft_sample_fn(void *ud, weft_model *model, size_t *length);
 
+/* A weight after a step of training, with what the step was made of. Valid during the call. */
+typedef struct weft_train_tensor {
+    size_t struct_size;
+    const char *name; /* as in GGUF: "blk.0.attn_q.weight" */
+    int64_t step;     /* the one just taken, from 1 */
+    int n_dim;
+    int64_t shape[4];                   /* outermost first */
+    int64_t n;                          /* numbers in each of: */
+    const float *weight, *grad, *m, *v; /* the gradient before clipping; NULL of frozen weights */
+    double clip; /* by which the step multiplied all gradients: 1 if they were not clipped */
+} weft_train_tensor;
+
+typedef void weft_train_tensor_fn(void *ud, const weft_train_tensor *tensor);
+
 /* Called at least ten times per second while there is no progress to report; return false to stop.
  */
 typedef bool weft_wait_fn(void *ud);
@@ -1753,6 +1775,10 @@ typedef struct weft_train_options {
     /* The template of conversations, as for weft_template_load; NULL: the model's or, for a new model,
      * the tokenizer's. A template that prints a date prints 26 July 2024. */
     const char *chat_template;
+    weft_train_tensor_fn
+        *tensor; /* called for every weight after each step that was not skipped, or
+                                     NULL */
+    void *tensor_ud;
 } weft_train_options;
 
 /* Fills in the defaults, which suit a small model. struct_size: sizeof(weft_train_options). */

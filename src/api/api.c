@@ -44,6 +44,14 @@ bool load_exists(weft_load load, weft_error *err)
     return false;
 }
 
+bool compute_exists(weft_compute compute, weft_error *err)
+{
+    if (compute == WEFT_COMPUTE_DEFAULT || compute == WEFT_COMPUTE_BF16)
+        return true;
+    weft_fail(err, WEFT_EINVAL, "compute %d does not exist", (int)compute);
+    return false;
+}
+
 void copy_result(void *to, size_t to_size, void *from, size_t size)
 {
     const size_t n = to_size < size ? to_size : size;

@@ -83,6 +83,7 @@ bool result_fits(const void *to, const char *what, weft_error *err);
 
 /* Is this a valid way of loading? */
 bool load_exists(weft_load load, weft_error *err);
+bool compute_exists(weft_compute compute, weft_error *err);
 
 /* Copies as much of a result struct as the caller knows; nothing if the caller did not set the
  * size. */

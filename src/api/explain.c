@@ -3,7 +3,9 @@
 #include "api/explain.h"
 #include "api/api.h"
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "engine/encode.h"
+#include "engine/lens.h"
 #include "explain/page.h"
 
 #include <limits.h>
@@ -24,7 +26,7 @@ typedef struct explanation {
     layer_parts *layer;
     subject_token *token;
     char *names; /* bytes of all tokens */
-    float *logits, *cached;
+    float *logits, *cached, *stream, *lens;
     beam_tree beams;
     weft_tokenizer_info tokenizer;
 } explanation;
@@ -41,8 +43,20 @@ static bool make_spec(explanation *x, watcher *at, trace_spec *to, weft_error *e
         return false;
     to->observe = record_add;
     to->observe_ud = &x->seen;
-    to->show = (trace_parts){ .maps = true, .open = true, .lens = true };
+    to->show = (trace_parts){ .maps = true, .open = true };
     return true;
+}
+
+/* What each layer would say if it were the last. */
+static weft_status look_through(explanation *x, weft_engine *e, weft_error *err)
+{
+    const model *m = &x->model->model;
+    x->lens = mem_alloc(&x->model->host.mem, (size_t)(m->n_layer * m->n_out) * sizeof *x->lens,
+                        "logits", err);
+    if (!x->lens)
+        return err->code;
+    x->subject.lens = x->lens;
+    return lens_logits(m, e->inner->pool, x->stream, m->n_layer, x->lens, err);
 }
 
 /* Logits of the last token; and once more, from a forward that finds all other keys cached. A hook
@@ -57,6 +71,8 @@ static weft_status take_logits(explanation *x, weft_engine *e, weft_session *s, 
         return err->code;
     memcpy(x->logits, weft_session_logits(s), n * sizeof *x->logits);
     x->subject.logits = x->logits;
+    if (look_through(x, e, err) != WEFT_OK)
+        return err->code;
     if (x->o.hook)
         return WEFT_OK;
     if (engine_trace(e->inner, &(trace_spec){ 0 }, err) != WEFT_OK ||
@@ -239,7 +255,8 @@ static weft_status gather(explanation *x, weft_error *err)
     const bool generates = x->model->model.task == WEFT_TASK_GENERATE;
     subject *s = &x->subject;
     s->cost.struct_size = sizeof s->cost;
-    if (describe(x, err) != WEFT_OK ||
+    s->pool = pool_new(x->o.threads ? x->o.threads : cpu_count(), &x->model->host.mem, err);
+    if (!s->pool || describe(x, err) != WEFT_OK ||
         weft_model_get_cost(x->model, generates ? x->n : 0, &s->cost, err) != WEFT_OK || !generates)
         return err->code;
     return take_stages(x->model, x->logits, x->ids, x->n, s, err);
@@ -333,8 +350,14 @@ weft_status weft_explain(weft_model *m, const int32_t *ids, int64_t n,
     const model *shape = &m->model;
     const double numbers = (double)n * (double)shape->n_layer *
                            (8.0 * (double)shape->d_model + 4.0 * (double)shape->d_ff);
+    x.stream = mem_zalloc(&m->host.mem, (size_t)(shape->n_layer * shape->d_model), sizeof *x.stream,
+                          "the stream", err);
+    if (!x.stream)
+        return err->code;
     x.seen = (record){ .mem = &m->host.mem,
                        .err = &x.refused,
+                       .stream = x.stream,
+                       .n_layer = shape->n_layer,
                        .keep_all = x.o.all || numbers < FEW_NUMBERS,
                        .keep_layer = x.o.layer };
     weft_status status = shape->task == WEFT_TASK_GENERATE ? run_decoder(&x, err)
@@ -343,11 +366,14 @@ weft_status weft_explain(weft_model *m, const int32_t *ids, int64_t n,
         status = gather(&x, err);
     if (status == WEFT_OK)
         status = write_out(&x, fn, ud, err);
+    pool_free(x.subject.pool);
     mem_free(&m->host.mem, x.layer);
     mem_free(&m->host.mem, x.token);
     mem_free(&m->host.mem, x.names);
     mem_free(&m->host.mem, x.logits);
     mem_free(&m->host.mem, x.cached);
+    mem_free(&m->host.mem, x.stream);
+    mem_free(&m->host.mem, x.lens);
     mem_free(&m->host.mem, x.beams.at);
     record_free(&x.seen);
     return status;

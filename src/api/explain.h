@@ -19,7 +19,7 @@ typedef struct beam_tree {
 } beam_tree;
 
 #define BEAMS      4
-#define BEAM_STEPS 5
+#define BEAM_STEPS 3
 
 /* Positions that a page about n tokens needs: with room for a search after them, unless the model
  * has none, or would rotate differently because of it. */
@@ -29,8 +29,7 @@ int64_t page_context(const model *m, int64_t n);
 weft_status grow_beams(weft_engine *e, const weft_session *s, const int32_t *ids, int64_t n,
                        beam_tree *to, weft_error *err);
 
-/* Times tokens at a few places of the text, with a cache and without, in a session that has
- * evaluated the ids. */
+/* Times a token with a cache and without, in a session that has evaluated the ids. */
 weft_status time_cache(weft_session *s, const int32_t *ids, int64_t n, subject *to,
                        weft_error *err);
 

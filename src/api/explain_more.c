@@ -79,6 +79,8 @@ weft_status grow_beams(weft_engine *e, const weft_session *s, const int32_t *ids
 
 /* ---- the cache ------------------------------------------------------------------------------- */
 
+#define TIMED 16 /* tokens at most: a page should not take long */
+
 /* Seconds of evaluating ids[from .. to), the session holding what is before them. */
 static double time_ids(weft_session *s, const int32_t *ids, int64_t from, int64_t to,
                        weft_error *err)
@@ -92,15 +94,11 @@ static double time_ids(weft_session *s, const int32_t *ids, int64_t from, int64_
 
 weft_status time_cache(weft_session *s, const int32_t *ids, int64_t n, subject *to, weft_error *err)
 {
-    for (int i = MAX_POINT; i >= 1 && err->code == WEFT_OK; i--) { /* not n: a page is made fast */
-        const int64_t t = n >> i;
-        if (t < 2)
-            continue;
-        cache_point *p = &to->point[to->n_point++];
-        p->t = t;
-        p->without = time_ids(s, ids, 0, t, err);
-        if (err->code == WEFT_OK)
-            p->with = time_ids(s, ids, t - 1, t, err);
-    }
+    const int64_t t = n < TIMED ? n : TIMED;
+    if (t < 2)
+        return WEFT_OK;
+    const double without = time_ids(s, ids, 0, t, err);
+    if (err->code == WEFT_OK)
+        to->timed = (cache_point){ t, time_ids(s, ids, t - 1, t, err), without };
     return err->code;
 }

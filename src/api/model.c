@@ -73,7 +73,7 @@ weft_model *weft_model_open(const char *path, const weft_model_options *options,
     }
     if (!read_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_model_options", err) ||
-        !load_exists(o.load, err))
+        !load_exists(o.load, err) || !compute_exists(o.compute, err))
         return NULL;
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
     take_memory(&h, o.ram_max, o.budget);
@@ -89,6 +89,8 @@ weft_model *weft_model_open(const char *path, const weft_model_options *options,
     }
     if (o.no_pack)
         pack_never(&m->model);
+    if (o.compute == WEFT_COMPUTE_BF16)
+        model_compute_bf16(&m->model);
     if (stop_ids_read(&m->stop_ids, &m->model, err) != WEFT_OK ||
         pieces_init(&m->pieces, &m->model.file, &m->model.store, err) != WEFT_OK) {
         weft_model_close(m);
@@ -127,6 +129,7 @@ void weft_model_get_info(const weft_model *w, weft_model_info *info)
         .architecture = m->name,
         .format = m->file.format,
         .n_layer = m->n_layer,
+        .compute = m->bf16 ? WEFT_COMPUTE_BF16 : WEFT_COMPUTE_DEFAULT,
         .n_head = m->n_head,
         .n_head_kv = m->n_head_kv,
         .d_model = m->d_model,

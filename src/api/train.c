@@ -162,6 +162,31 @@ static weft_train_progress progress_of(const training *t, const trainer_report *
     };
 }
 
+/* Gradients and moments lie in flat blocks, at the same offsets as the weights. */
+static void show_tensors(const training *t, const trainer_report *r)
+{
+    const adamw *a = &t->trainer.learner.adamw;
+    const params *p = a->p;
+    const double limit = a->opt.clip > 0 ? a->opt.clip / (r->norm + 1e-6) : 1;
+    for (int64_t i = 0; i < p->n_tensor; i++) {
+        const tensor *w = p->tensor[i];
+        const int64_t at = p->at[i];
+        weft_train_tensor out = { .struct_size = sizeof out,
+                                  .name = w->name,
+                                  .step = r->step,
+                                  .n_dim = w->n_dim,
+                                  .n = 1,
+                                  .weight = p->value + at,
+                                  .grad = w->needs_grad ? p->grad + at : NULL,
+                                  .m = w->needs_grad ? a->m + at : NULL,
+                                  .v = w->needs_grad ? a->v + at : NULL,
+                                  .clip = limit < 1 ? limit : 1 };
+        for (int d = 0; d < w->n_dim; d++)
+            out.n *= out.shape[d] = w->shape[d];
+        t->o->tensor(t->o->tensor_ud, &out);
+    }
+}
+
 static bool tell(void *ud, const trainer_report *r)
 {
     training *t = ud;
@@ -170,6 +195,8 @@ static bool tell(void *ud, const trainer_report *r)
     const weft_train_progress p = progress_of(t, r);
     if (r->n_row == 0)
         t->predicted = r->left;
+    if (t->o->tensor && r->n_row > 0 && !r->skipped)
+        show_tensors(t, r);
     const bool goes_on = !t->o->progress || t->o->progress(t->o->progress_ud, &p, t->model);
     size_t n_sample = 0;
     const char *sample = NULL;

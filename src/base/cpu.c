@@ -4,6 +4,8 @@
 #include "base/cgroup.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #if defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -56,6 +58,16 @@ cpu_features cpu_detect(void)
     return f;
 }
 #endif
+
+bool cpu_tiles(void)
+{
+#if defined(__x86_64__)
+    const long request = 0x1023, tile_data = 18; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
+    return syscall(SYS_arch_prctl, request, tile_data) == 0;
+#else
+    return false;
+#endif
+}
 
 int cpu_count(void)
 {

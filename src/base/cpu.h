@@ -10,7 +10,7 @@ typedef struct cpu_features {
     bool avx512;   /* F, BW, DQ, VL */
     bool vnni;     /* 512-bit VNNI */
     bool bf16;     /* AVX-512 BF16 */
-    bool amx_bf16; /* the CPU has it; permission is requested on first use */
+    bool amx_bf16; /* usable after cpu_tiles() */
     bool amx_int8;
     bool avx_vnni; /* 256-bit VNNI, with AVX2 */
     bool neon;
@@ -19,6 +19,10 @@ typedef struct cpu_features {
 } cpu_features;
 
 cpu_features cpu_detect(void);
+
+/* Asks the system for AMX's tile registers, which it grants to a process once and for all; without
+ * this, their first use ends the process. */
+bool cpu_tiles(void);
 
 /* CPUs this process may run on, by affinity and by the quota of its control groups; at least 1. */
 int cpu_count(void);

@@ -11,9 +11,10 @@
 
 #include <stddef.h>
 
-/* Enough for the deepest nesting: attention's tile (80 KiB) around a product's panel (128 KiB), in
- * float. */
-#define SIDE_BYTES ((size_t)256 * 1024 * (sizeof(real) / sizeof(float)))
+/* Enough for the sums (256 KiB) and panels (16 KiB) of a product on tiles, and for the deepest
+ * nesting: attention's tile (512 KiB) around a product's panel (64 KiB; 128
+ * around a smaller tile of wide heads), in float. */
+#define SIDE_BYTES ((size_t)640 * 1024 * (sizeof(real) / sizeof(float)))
 #define SIDE_ALIGN 64
 
 /* For a function with large locals that must not be inlined: its frame would stay on the stack

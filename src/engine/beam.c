@@ -207,15 +207,18 @@ static weft_status run_search(search *s, const int32_t *ids, int64_t n, weft_err
     const weft_status encoded = from.n > 0 ? engine_encode(s->engine, &from, 1, err) : WEFT_OK;
     if (encoded != WEFT_OK)
         return encoded;
-    const int64_t known = s->begun ? n - 1 : 0;
-    if (s->begun) {
+    bool known = s->begun && s->begun->has_logits; /* the first step needs no forward */
+    if (s->begun)
         session_copy(s->session[0], s->begun);
-        session_cut(s->session[0], known);
-    }
-    s->work[0] = (work){ .session = s->session[0], .ids = ids + known, .n = n - known };
+    if (s->begun && !known)
+        session_cut(s->session[0], n - 1);
+    const int64_t held = s->session[0]->cache.length;
+    s->work[0] = (work){ .session = s->session[0], .ids = ids + held, .n = n - held };
     s->n_live = 1;
     do {
-        const weft_status status = engine_eval(s->engine, s->work, s->n_live, err);
+        const weft_status status = known ? WEFT_OK
+                                         : engine_eval(s->engine, s->work, s->n_live, err);
+        known = false;
         if (status != WEFT_OK)
             return status;
         choose_tokens(s);

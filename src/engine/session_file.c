@@ -110,6 +110,8 @@ static weft_status fingerprint(engine *e, uint64_t *print, weft_error *err)
             add_configuration(&s, m);
             if (is_far(e))
                 xxh64_add(&s, "far", 3);
+            if (m->bf16)
+                xxh64_add(&s, "bf16", 4);
             xxh64_add(&s, w.sum, (size_t)m->n_param * sizeof *w.sum); /* bounded: allocated so */
             e->fingerprint = xxh64_end(&s) | 1;
         }

@@ -197,7 +197,7 @@ static bool find_pair(const subject *s, turned *q, turned *k)
 {
     int n = 0;
     for (int64_t i = 0; i < s->seen->n && n < 2; i++)
-        if (s->seen->at[i].layer == s->at_layer && !s->seen->at[i].lens)
+        if (s->seen->at[i].layer == s->at_layer)
             n += turned_of(s, &s->seen->at[i], n == 0 ? q : k);
     return n == 2;
 }
@@ -268,7 +268,7 @@ static void check_sums(const subject *s, identity *i)
 {
     for (int64_t k = 0; k < s->seen->n; k++) {
         const seen *t = &s->seen->at[k];
-        const bool sum = strcmp(t->op->name, "residual") == 0 && t->data && !t->lens;
+        const bool sum = strcmp(t->op->name, "residual") == 0 && t->data;
         const seen *h = sum ? record_find(s->seen, t->input[0]) : NULL;
         const seen *x = sum ? record_find(s->seen, t->input[1]) : NULL;
         if (!h || !x || !h->data || !x->data)
@@ -290,12 +290,8 @@ static void compare_logits(const subject *s, identity *i, const float *other)
 
 static void check_lens(const subject *s, identity *i)
 {
-    const seen *last = NULL;
-    for (int64_t k = 0; k < s->seen->n; k++)
-        if (s->seen->at[k].lens && s->seen->at[k].data && s->seen->at[k].cols == s->model->n_out)
-            last = &s->seen->at[k];
-    if (s->logits && last && last->layer == s->model->n_layer - 1)
-        compare_logits(s, i, seen_row(last, last->rows - 1));
+    if (s->logits && s->lens)
+        compare_logits(s, i, s->lens + (s->model->n_layer - 1) * s->model->n_out);
     else
         i->why_not = "The output is not one row of logits.";
 }

@@ -170,13 +170,19 @@ static void base64_flush(base64 *e)
     e->n_text = 0;
 }
 
+static void base64_fit(base64 *e, size_t n)
+{
+    if (e->n_text + n > sizeof e->text)
+        base64_flush(e);
+}
+
+static const char letter[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 static void base64_out(base64 *e, int n_letter)
 {
-    static const char letter[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    base64_fit(e, 4);
     for (int i = 0; i < 4; i++)
         e->text[e->n_text++] = i < n_letter ? letter[e->bits >> (18 - 6 * i) & 63] : '=';
-    if (e->n_text == sizeof e->text)
-        base64_flush(e);
     e->bits = 0;
     e->n = 0;
 }
@@ -188,9 +194,31 @@ static void base64_put(base64 *e, uint8_t byte)
         base64_out(e, 4);
 }
 
+/* Three floats are sixteen letters. */
+static void base64_three(base64 *e, const float *x)
+{
+    uint8_t bytes[12];
+    for (int i = 0; i < 3; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        for (int k = 0; k < 4; k++)
+            bytes[4 * i + k] = (uint8_t)(bits >> 8 * k);
+    }
+    base64_fit(e, 16);
+    for (int i = 0; i < 12; i += 3) {
+        const uint32_t three = (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 |
+                               bytes[i + 2];
+        for (int k = 0; k < 4; k++)
+            e->text[e->n_text++] = letter[three >> (18 - 6 * k) & 63];
+    }
+}
+
 static void base64_floats(base64 *e, const float *x, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) {
+    int64_t i = 0;
+    for (; e->n == 0 && i + 3 <= n; i += 3)
+        base64_three(e, x + i);
+    for (; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &x[i], sizeof bits);
         for (int byte = 0; byte < 4; byte++)

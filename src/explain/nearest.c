@@ -23,26 +23,58 @@ static void offer(near *best, int *n, near it)
     best[at] = it;
 }
 
-weft_status nearest_find(nearest *q, const tensor *table, const kernels *k, mem *m, weft_error *err)
+#define SLICES 16 /* of the table; in each of them the best are found alone */
+
+typedef struct finding {
+    const tensor *table;
+    const kernels *kern;
+    const nearest *asked;
+    real *x; /* [MOST_ASKED + SLICES, cols] the asked rows, and one for each slice */
+    real inverse[MOST_ASKED];
+    nearest slice[SLICES];
+} finding;
+
+static void find_in_slice(void *arg, int64_t at)
+{
+    finding *f = arg;
+    nearest *q = &f->slice[at];
+    const int64_t D = cols(f->table), n = rows(f->table);
+    real *y = f->x + (MOST_ASKED + at) * D;
+    for (int64_t i = at * n / SLICES; i < (at + 1) * n / SLICES; i++) {
+        weight_row(f->table, i, y);
+        const real one = inverse_length(f->kern, y, D);
+        for (int a = 0; a < f->asked->n; a++)
+            if (f->asked->asked[a] != i)
+                offer(q->best[a], &q->n_best[a],
+                      (near){ i, f->kern->dot(f->x + a * D, y, D) * f->inverse[a] * one });
+    }
+}
+
+/* In the order of rows, so that ties stay in it. */
+static void merge(const finding *f, nearest *q)
+{
+    for (int a = 0; a < q->n; a++) {
+        q->n_best[a] = 0;
+        for (int at = 0; at < SLICES; at++)
+            for (int i = 0; i < f->slice[at].n_best[a]; i++)
+                offer(q->best[a], &q->n_best[a], f->slice[at].best[a][i]);
+    }
+}
+
+weft_status nearest_find(nearest *q, const tensor *table, const kernels *k, pool *threads, mem *m,
+                         weft_error *err)
 {
     const int64_t D = cols(table);
-    real *x = mem_zalloc(m, (size_t)(MOST_ASKED + 1), (size_t)D * sizeof *x, "nearest tokens", err);
-    if (!x)
+    finding f = { .table = table, .kern = k, .asked = q };
+    f.x = mem_zalloc(m, MOST_ASKED + SLICES, (size_t)D * sizeof *f.x, "nearest tokens", err);
+    if (!f.x)
         return err->code;
-    real inverse[MOST_ASKED], *y = x + MOST_ASKED * D;
     for (int a = 0; a < q->n; a++) {
-        weight_row(table, q->asked[a], x + a * D);
-        inverse[a] = inverse_length(k, x + a * D, D);
-        q->n_best[a] = 0;
+        weight_row(table, q->asked[a], f.x + a * D);
+        f.inverse[a] = inverse_length(k, f.x + a * D, D);
     }
-    for (int64_t i = 0; i < rows(table); i++) {
-        weight_row(table, i, y);
-        const real one = inverse_length(k, y, D);
-        for (int a = 0; a < q->n; a++)
-            if (q->asked[a] != i)
-                offer(q->best[a], &q->n_best[a],
-                      (near){ i, k->dot(x + a * D, y, D) * inverse[a] * one });
-    }
-    mem_free(m, x);
+    pool_run(threads, SLICES, find_in_slice, &f);
+    merge(&f, q);
+    mem_free(m, f.x);
     return WEFT_OK;
 }

@@ -5,9 +5,10 @@
 #ifndef WEFT_EXPLAIN_NEAREST_H
 #define WEFT_EXPLAIN_NEAREST_H
 
+#include "base/pool.h"
 #include "ops/ops.h"
 
-#define MOST_ASKED 32
+#define MOST_ASKED 8
 #define N_NEAR     8
 
 typedef struct near {
@@ -23,7 +24,7 @@ typedef struct nearest {
 } nearest;
 
 /* Fills best for the rows in `asked`. */
-weft_status nearest_find(nearest *q, const tensor *table, const kernels *k, mem *m,
+weft_status nearest_find(nearest *q, const tensor *table, const kernels *k, pool *threads, mem *m,
                          weft_error *err);
 
 #endif

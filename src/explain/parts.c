@@ -70,7 +70,7 @@ static void find_sums(const record *s, int64_t layer, layer_parts *p)
 {
     for (int64_t i = 0; i < s->n; i++) {
         const seen *t = &s->at[i];
-        if (t->layer != layer || t->lens || strcmp(t->op->name, "residual") != 0)
+        if (t->layer != layer || strcmp(t->op->name, "residual") != 0)
             continue;
         if (!p->attn_sum) {
             p->attn_sum = t;

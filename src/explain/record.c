@@ -8,15 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "blk.3.ffn_up" is of layer 3, "lens.3.output" looks at it. */
+/* "blk.3.ffn_up" is of layer 3. */
 static void place(seen *t)
 {
     const char *block = strstr(t->name, "blk.");
     int layer;
-    t->lens = sscanf(t->name, "lens.%d.", &layer) == 1;
-    if (!t->lens && !(block && sscanf(block, "blk.%d.", &layer) == 1))
-        layer = -1;
-    t->layer = layer;
+    t->layer = block && sscanf(block, "blk.%d.", &layer) == 1 ? layer : -1;
 }
 
 #define LANES 8
@@ -54,11 +51,13 @@ static row_stats measure_row(const real *x, int64_t n)
         min[j] = max[j] = whole ? x[j] : 0;
     for (int64_t k = 0; k < whole; k += LANES)
         for (int j = 0; j < LANES; j++) {
-            const real v = x[k + j];
-            sum[j] += (double)v;
-            squares[j] += (double)v * (double)v;
-            min[j] = v < min[j] ? v : min[j];
-            max[j] = v > max[j] ? v : max[j];
+            min[j] = x[k + j] < min[j] ? x[k + j] : min[j];
+            max[j] = x[k + j] > max[j] ? x[k + j] : max[j];
+        }
+    for (int64_t k = 0; k < whole; k += LANES)
+        for (int j = 0; j < LANES; j++) {
+            sum[j] += (double)x[k + j];
+            squares[j] += (double)x[k + j] * (double)x[k + j];
         }
     for (int j = 0; j < LANES && whole; j++) {
         s.sum += sum[j];
@@ -70,20 +69,39 @@ static row_stats measure_row(const real *x, int64_t n)
     return isfinite(s.squares) && s.n == n ? s : measure_slowly(x, n);
 }
 
-static void measure(seen *t, const tensor *x)
+typedef struct look {
+    const tensor *x;
+    row_stats *stats;
+    float *data; /* of the last n_kept rows */
+    int64_t n_kept;
+} look;
+
+static void look_rows(const run *r, const void *ctx, int64_t first, int64_t end)
+{
+    (void)r;
+    const look *l = ctx;
+    const int64_t n_col = cols(l->x), kept = rows(l->x) - l->n_kept;
+    for (int64_t i = first; i < end; i++) {
+        const real *x = row(l->x, i);
+        l->stats[i] = measure_row(x, n_col);
+        for (int64_t k = 0; k < n_col && i >= kept; k++)
+            l->data[(i - kept) * n_col + k] = (float)x[k];
+    }
+}
+
+static void sum_up(seen *t, const row_stats *s)
 {
     double sum = 0;
     int64_t n = 0;
     t->min = INFINITY;
     t->max = -INFINITY;
-    for (int64_t i = 0; i < rows(x); i++) {
-        const row_stats s = measure_row(row(x, i), cols(x));
-        sum += s.sum;
-        n += s.n;
-        t->min = fmin(t->min, s.min);
-        t->max = fmax(t->max, s.max);
-        t->row_mean[i] = s.sum / (double)cols(x);
-        t->mean_square[i] = s.squares / (double)cols(x);
+    for (int64_t i = 0; i < t->rows; i++) {
+        sum += s[i].sum;
+        n += s[i].n;
+        t->min = fmin(t->min, s[i].min);
+        t->max = fmax(t->max, s[i].max);
+        t->row_mean[i] = s[i].sum / (double)t->cols;
+        t->mean_square[i] = s[i].squares / (double)t->cols;
     }
     t->mean = n ? sum / (double)n : NAN;
 }
@@ -93,33 +111,40 @@ static bool is_map(const seen *t)
     return strcmp(t->op->name, "probs") == 0;
 }
 
-/* The last rows that are kept: all, one, or none. Of a lens only the last row of its output is
- * looked at. */
+/* The last rows that are kept: all or none. */
 static int64_t rows_kept(const record *s, const seen *t)
 {
-    if (t->lens)
-        return strstr(t->name, ".output") ? 1 : 0;
     const bool near = t->layer < 0 || s->keep_all || t->layer == s->keep_layer;
     return near || is_map(t) ? t->rows : 0;
 }
 
-static bool keep(record *s, seen *t, const tensor *x)
+static bool stats_fit(record *s, int64_t n)
+{
+    if (n <= s->stats_room)
+        return true;
+    mem_free(s->mem, s->stats);
+    s->stats = mem_zalloc(s->mem, (size_t)n, sizeof *s->stats, "the page", s->err);
+    s->stats_room = s->stats ? n : 0;
+    return s->stats;
+}
+
+static bool keep(record *s, seen *t, const run *r, const tensor *x)
 {
     t->n_kept = rows_kept(s, t);
     t->mean_square = mem_zalloc(s->mem, (size_t)t->rows, 2 * sizeof *t->mean_square, "the page",
                                 s->err);
-    if (!t->mean_square)
+    if (!t->mean_square || !stats_fit(s, t->rows))
         return false;
     t->row_mean = t->mean_square + t->rows;
-    measure(t, x);
-    if (t->n_kept == 0)
-        return true;
-    t->data = mem_alloc(s->mem, (size_t)(t->n_kept * t->cols) * sizeof *t->data, "the page",
-                        s->err);
-    for (int64_t i = 0; i < t->n_kept && t->data; i++)
-        for (int64_t k = 0; k < t->cols; k++)
-            t->data[i * t->cols + k] = (float)row(x, t->rows - t->n_kept + i)[k];
-    return t->data;
+    if (t->n_kept > 0) {
+        t->data = mem_alloc(s->mem, (size_t)(t->n_kept * t->cols) * sizeof *t->data, "the page",
+                            s->err);
+        if (!t->data)
+            return false;
+    }
+    parallel(r, t->rows, 4 * t->cols, look_rows, &(look){ x, s->stats, t->data, t->n_kept });
+    sum_up(t, s->stats);
+    return true;
 }
 
 static seen *append(record *s)
@@ -158,6 +183,13 @@ static void take_settings(seen *t, const run *r, const node *n)
         t->eps = (double)n->f[0];
 }
 
+/* A later sum of the same layer replaces an earlier one. */
+static void keep_stream(record *s, const seen *t, const tensor *x)
+{
+    for (int64_t k = 0; k < t->cols; k++)
+        s->stream[t->layer * t->cols + k] = (float)row(x, t->rows - 1)[k];
+}
+
 void record_add(void *ud, const run *r, const node *n)
 {
     record *s = ud;
@@ -181,7 +213,9 @@ void record_add(void *ud, const run *r, const node *n)
         t->attention = scores ? scores->attention : t->attention;
     }
     place(t);
-    s->failed = !keep(s, t, n->out);
+    if (s->stream && t->layer >= 0 && t->layer < s->n_layer && strcmp(n->op->name, "residual") == 0)
+        keep_stream(s, t, n->out);
+    s->failed = !keep(s, t, r, n->out);
 }
 
 void record_free(record *s)
@@ -191,6 +225,7 @@ void record_free(record *s)
         mem_free(s->mem, s->at[i].data);
     }
     mem_free(s->mem, s->at);
+    mem_free(s->mem, s->stats);
     *s = (record){ 0 };
 }
 

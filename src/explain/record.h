@@ -12,8 +12,7 @@
 typedef struct seen {
     char name[NAME_BYTES];
     const op *op;
-    int64_t layer; /* -1: outside of blocks; of a lens, the layer it looks at */
-    bool lens;
+    int64_t layer; /* -1: outside of blocks */
     int64_t rows, cols;
     double flops;
     char input[MAX_INPUT][NAME_BYTES]; /* tensors and weights */
@@ -34,8 +33,12 @@ typedef struct record {
     bool failed;
     bool keep_all;      /* layers ... */
     int64_t keep_layer; /* ... or this one */
+    float *stream;      /* [n_layer, cols] the last row after each layer, or NULL */
+    int64_t n_layer;
     seen *at;
     int64_t n, room;
+    struct row_stats *stats; /* of the rows of one tensor */
+    int64_t stats_room;
 } record;
 
 /* An observe_fn; ud is the record. */

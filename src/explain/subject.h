@@ -56,10 +56,9 @@ typedef struct cache_point {
     double with, without;
 } cache_point;
 
-#define MAX_POINT 2
-
 typedef struct subject {
     const model *model;
+    pool *pool;        /* for views that read much */
     const char *title; /* the model's name */
     const char *text;  /* NULL: ids were given */
     size_t n_text;
@@ -81,14 +80,14 @@ typedef struct subject {
     int64_t n_token;
     int64_t at_layer, at_head, at_token; /* where the page opens */
     const float *logits;                 /* [n_out] of the last row, or NULL */
+    const float *lens;                   /* [n_layer, n_out] were each layer the last, or NULL */
     const float *cached; /* [n_out] the same with all keys but the last from the cache, or NULL */
     weft_sampler_options sampler; /* of the stages */
     subject_stage stage[MAX_STAGE];
     int n_stage;
     const weft_beam_node *node; /* [n_node] of a beam search, in its order */
     int64_t n_node;
-    cache_point point[MAX_POINT];
-    int n_point;
+    cache_point timed;    /* t 0: nothing was timed */
     weft_model_cost cost; /* of the last token */
     double seconds;       /* of the forward */
 } subject;

@@ -1,12 +1,25 @@
 /* view_attention.c - attention: one query step by step, all heads, who sees whom, why scores are
  * scaled, heads that share keys, latents, and the sum in blocks. */
+#include "explain/hand.h"
 #include "explain/views.h"
 #include "ops/attention_tile.h"
 
 #include <string.h>
 
+/* The first column of each head of q, and the first of W_O's output. What q is read from may be a
+ * slice of a product with q, k and v, which begins with q. */
+static void write_products(const subject *s, const layer_parts *p, document *d)
+{
+    const seen *read = NULL, *q = product_behind(s->seen, p->q, &read);
+    if (q && read->cols % p->n_head == 0) {
+        const columns heads = { .step = read->cols / p->n_head, .n = p->n_head };
+        put_product(s, d, "project", q, strcmp(read->op->name, "slice") == 0 ? read : q, heads);
+    }
+    put_product(s, d, "output", p->attn_out, p->attn_out, (columns){ .n = 1 });
+}
+
 /* What attention reads and makes, of every layer whose numbers were kept. */
-static void write_layers(const subject *s, document *d)
+static void write_layers(const subject *s, document *d, bool by_hand)
 {
     doc_list(d, "layers");
     for (int64_t l = 0; l < s->model->n_layer; l++) {
@@ -33,6 +46,8 @@ static void write_layers(const subject *s, document *d)
         doc_tensor(d, "pooled", p->pooled);
         doc_tensor(d, "mixed", p->mixed);
         doc_tensor(d, "out", p->attn_out);
+        if (by_hand)
+            write_products(s, p, d);
         doc_end(d);
     }
     doc_end(d);
@@ -40,17 +55,17 @@ static void write_layers(const subject *s, document *d)
 
 void view_hand(const subject *s, document *d)
 {
-    write_layers(s, d);
+    write_layers(s, d, true);
 }
 
 void view_root(const subject *s, document *d)
 {
-    write_layers(s, d);
+    write_layers(s, d, false);
 }
 
 void view_flash(const subject *s, document *d)
 {
-    write_layers(s, d);
+    write_layers(s, d, false);
     doc_int(d, "block", KEY_BLOCK);
 }
 
@@ -76,7 +91,7 @@ void view_heads(const subject *s, document *d)
 /* Windows of all layers, which may differ. */
 void view_mask(const subject *s, document *d)
 {
-    write_layers(s, d);
+    write_layers(s, d, false);
     doc_list(d, "windows");
     for (int64_t l = 0; l < s->model->n_layer; l++) {
         const seen *scores = s->layer[l].scores;
@@ -149,6 +164,28 @@ const char *no_cache(const subject *s)
                                   : "An encoder sees the whole text at once and needs no cache.";
 }
 
+/* The rows that a layer appends, of every layer whose numbers were kept. Latents are keys and
+ * values in one. */
+static void write_cached_rows(const subject *s, document *d)
+{
+    doc_list(d, "layers");
+    for (int64_t l = 0; l < s->model->n_layer; l++) {
+        const layer_parts *p = &s->layer[l];
+        if (!p->k || !p->k->data)
+            continue;
+        doc_object(d, NULL);
+        doc_int(d, "layer", l);
+        doc_int(d, "n_head", p->n_head);
+        doc_int(d, "n_head_kv", p->n_head_kv);
+        doc_int(d, "window", p->scores->attention.window);
+        doc_tensor(d, "k", p->k);
+        if (p->v != p->k)
+            doc_tensor(d, "v", p->v);
+        doc_end(d);
+    }
+    doc_end(d);
+}
+
 void view_cache(const subject *s, document *d)
 {
     const model *m = s->model;
@@ -161,12 +198,13 @@ void view_cache(const subject *s, document *d)
     }
     doc_end(d);
     doc_int(d, "cached", cached_numbers(m));
+    write_cached_rows(s, d);
     doc_list(d, "times");
-    for (int i = 0; i < s->n_point; i++) {
+    if (s->timed.t > 0) {
         doc_object(d, NULL);
-        doc_int(d, "t", s->point[i].t);
-        doc_real(d, "with", s->point[i].with);
-        doc_real(d, "without", s->point[i].without);
+        doc_int(d, "t", s->timed.t);
+        doc_real(d, "with", s->timed.with);
+        doc_real(d, "without", s->timed.without);
         doc_end(d);
     }
     doc_end(d);

@@ -1,5 +1,6 @@
 /* view_layers.c - what goes through all layers: the stream with its norms and sums, and the feed
  * forward. */
+#include "explain/hand.h"
 #include "explain/views.h"
 
 #include <string.h>
@@ -18,29 +19,11 @@ static void put_rows(document *d, const char *key, const seen *t, bool root)
     mem_free(d->b->mem, x);
 }
 
-/* Gain or bias of a norm. */
-static void put_gain(const subject *s, document *d, const char *key, const char *name)
-{
-    const tensor *w = weight_named(s->model, name);
-    const int64_t n = w ? cols(w) : 0;
-    real *x = mem_zalloc(d->b->mem, (size_t)n + 1, sizeof *x, "the page", d->b->err);
-    float *f = mem_zalloc(d->b->mem, (size_t)n + 1, sizeof *f, "the page", d->b->err);
-    if (x && f && w) {
-        weight_row(w, 0, x);
-        for (int64_t i = 0; i < n; i++)
-            f[i] = (float)x[i];
-        doc_floats(d, key, f, n);
-    }
-    d->b->failed = d->b->failed || !x || !f;
-    mem_free(d->b->mem, x);
-    mem_free(d->b->mem, f);
-}
-
 /* Norms of the stream or of a branch; not those of queries, keys and latents, which may be as wide. */
 static bool is_norm(const subject *s, const seen *t)
 {
-    return !t->lens && t->cols == s->model->d_model && t->rows == s->n_token &&
-           !strstr(t->name, "attn_q") && !strstr(t->name, "attn_k") &&
+    return t->cols == s->model->d_model && t->rows == s->n_token && !strstr(t->name, "attn_q") &&
+           !strstr(t->name, "attn_k") &&
            (strcmp(t->op->name, "rmsnorm") == 0 || strcmp(t->op->name, "layernorm") == 0);
 }
 
@@ -59,9 +42,9 @@ static void put_norm(const subject *s, const seen *y, const seen *x, document *d
     if (y->data) {
         doc_tensor(d, "x", x);
         doc_tensor(d, "y", y);
-        put_gain(s, d, "gain", y->input[1]);
+        put_weight_rows(s, d, "gain", y->input[1], (columns){ .n = 1 });
         if (y->n_input > 2)
-            put_gain(s, d, "bias", y->input[2]);
+            put_weight_rows(s, d, "bias", y->input[2], (columns){ .n = 1 });
     }
     doc_end(d);
 }
@@ -105,7 +88,7 @@ void view_residual(const subject *s, document *d)
     doc_list(d, "sums");
     for (int64_t i = 0; i < s->seen->n; i++) {
         const seen *t = &s->seen->at[i];
-        if (t->layer >= 0 && !t->lens && strcmp(t->op->name, "residual") == 0)
+        if (t->layer >= 0 && strcmp(t->op->name, "residual") == 0)
             put_sum(s, t, t == s->layer[t->layer].attn_sum, d);
     }
     doc_end(d);

@@ -20,14 +20,12 @@ static int64_t n_parameter(const subject *s, const seen *t)
     return n;
 }
 
-/* Every op in the order of computation; the lens is a view of its own. */
+/* Every op in the order of computation. */
 void view_pipeline(const subject *s, document *d)
 {
     doc_list(d, "ops");
     for (int64_t i = 0; i < s->seen->n; i++) {
         const seen *t = &s->seen->at[i];
-        if (t->lens)
-            continue;
         doc_object(d, NULL);
         doc_text(d, "name", t->name);
         doc_text(d, "op", t->op->name);
@@ -73,7 +71,7 @@ void view_cost(const subject *s, document *d)
     doc_end(d);
     double all = 0;
     for (int64_t i = 0; i < s->seen->n; i++)
-        all += s->seen->at[i].lens ? 0 : s->seen->at[i].flops;
+        all += s->seen->at[i].flops;
     doc_real(d, "forward_flops", all);
     doc_int(d, "n_token", s->n_token);
     doc_bool(d, "gated", s->layer[s->at_layer].gate != NULL);

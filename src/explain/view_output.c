@@ -1,5 +1,6 @@
 /* view_output.c - from logits to a token: the sampler's stages, what each layer would say, and the
  * tree of a beam search. */
+#include "explain/hand.h"
 #include "explain/views.h"
 
 #include <math.h>
@@ -38,14 +39,19 @@ static int best_of(const float *z, int64_t n, int most, scored *to)
     return have;
 }
 
-/* log sum exp */
-static double log_sum(const float *z, int64_t n)
+/* log sum exp, by parts that fit a stack. */
+static double log_sum(const kernels *k, const float *z, int64_t n)
 {
     double max = -INFINITY, sum = 0;
+    real part[512];
     for (int64_t i = 0; i < n; i++)
         max = (double)z[i] > max ? (double)z[i] : max;
-    for (int64_t i = 0; i < n; i++)
-        sum += exp((double)z[i] - max);
+    for (int64_t at = 0; at < n; at += 512) {
+        const int64_t m = n - at < 512 ? n - at : 512;
+        for (int64_t i = 0; i < m; i++)
+            part[i] = (real)z[at + i];
+        sum += (double)k->exp_less(part, m, (real)max);
+    }
     return max + log(sum);
 }
 
@@ -54,7 +60,7 @@ static void write_best(const subject *s, document *d, const char *key, const flo
 {
     scored best[TOP];
     const int have = best_of(z, n, most, best);
-    const double all = log_sum(z, n);
+    const double all = log_sum(s->model->kern, z, n);
     doc_list(d, key);
     for (int i = 0; i < have; i++) {
         doc_object(d, NULL);
@@ -73,7 +79,7 @@ static const seen *output_of(const subject *s)
 {
     for (int64_t i = s->seen->n; i-- > 0;) {
         const seen *t = &s->seen->at[i];
-        if (t->layer < 0 && !t->lens && t->data && t->cols == s->model->n_out)
+        if (t->layer < 0 && t->data && t->cols == s->model->n_out)
             return t;
     }
     return NULL;
@@ -126,18 +132,27 @@ static void write_stages(const subject *s, document *d)
 static void write_lens(const subject *s, document *d)
 {
     doc_list(d, "lens");
-    for (int64_t i = 0; i < s->seen->n; i++) {
-        const seen *t = &s->seen->at[i];
-        const bool last = i + 1 == s->seen->n || !s->seen->at[i + 1].lens;
-        if (!t->lens || !last || !t->data || t->cols != s->model->n_out)
-            continue;
+    for (int64_t l = 0; s->lens && l < s->model->n_layer; l++) {
         doc_object(d, NULL);
-        doc_int(d, "layer", t->layer);
-        doc_text(d, "tensor", t->name);
-        write_best(s, d, "best", seen_row(t, t->rows - 1), t->cols, LENS_TOP);
+        doc_int(d, "layer", l);
+        write_best(s, d, "best", s->lens + l * s->model->n_out, s->model->n_out, LENS_TOP);
         doc_end(d);
     }
     doc_end(d);
+}
+
+/* The row that the head reads, and the head's row of the most probable token. A tied head is the
+ * table of embeddings. */
+static void write_head(const subject *s, document *d, const seen *t, int64_t row)
+{
+    const seen *read, *made = product_behind(s->seen, t, &read);
+    const seen *table = made ? record_find(s->seen, "token_embd") : NULL;
+    scored best;
+    if (!made || best_of(seen_row(t, row), t->cols, 1, &best) < 1)
+        return;
+    doc_bool(d, "tied", table && strcmp(table->input[0], made->input[1]) == 0);
+    put_product(s, d, "head", made, NULL, (columns){ .first = best.id, .n = 1 });
+    doc_real(d, "before", (double)seen_row(made, row)[best.id]); /* a cap or a scale */
 }
 
 void view_output(const subject *s, document *d)
@@ -147,6 +162,7 @@ void view_output(const subject *s, document *d)
     doc_int(d, "row", row);
     doc_rows(d, "logits", t, row, 1);
     write_best(s, d, "best", seen_row(t, row), t->cols, TOP);
+    write_head(s, d, t, row);
     if (s->n_stage > 0) {
         doc_real(d, "temperature", s->sampler.temperature);
         doc_int(d, "top_k", s->sampler.top_k);

@@ -211,7 +211,7 @@ void view_embeddings(const subject *s, document *d)
         return;
     put_table(d, w);
     ask(s, rows(w), &q);
-    if (nearest_find(&q, w, s->model->kern, d->b->mem, d->b->err) != WEFT_OK)
+    if (nearest_find(&q, w, s->model->kern, s->pool, d->b->mem, d->b->err) != WEFT_OK)
         d->b->failed = true;
     put_nearest(s, &q, d);
 }

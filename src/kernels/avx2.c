@@ -4,13 +4,31 @@
 
 #if defined(__AVX2__) && !defined(WEFT_REAL_DOUBLE)
 #include "kernels/avx2.h"
+#include "kernels/tile.h"
 
 #include "kernels/vector.h"
 
 #include "kernels/panels.h"
 
-const kernels kernels_avx2 = { .name = "avx2", VECTOR_KERNELS, I8_KERNELS(avx2, ROWS_I8) };
+#include "kernels/pairs.h"
+
+#define T(name) emulated_##name
+#define A(name) emulated_##name##_tiles
+#include "kernels/tiles.h"
+
+const kernels kernels_avx2 = {
+    .name = "avx2", VECTOR_KERNELS, PAIR_KERNELS, I8_KERNELS(avx2, ROWS_I8), .pairs = pairs_avx2
+};
 const kernels kernels_avx_vnni = { .name = "avx_vnni",
                                    VECTOR_KERNELS,
-                                   I8_KERNELS(avx_vnni, ROWS_I8) };
+                                   PAIR_KERNELS,
+                                   I8_KERNELS(avx_vnni, ROWS_I8),
+                                   .pairs = pairs_avx2 };
+
+/* AMX without AMX, for tests. */
+const kernels kernels_amx_emulated_avx2 = { .name = "amx_emulated_avx2",
+                                            VECTOR_KERNELS,
+                                            TILE_KERNELS(emulated),
+                                            I8_KERNELS(avx2, ROWS_I8),
+                                            .pairs = pairs_avx2 };
 #endif

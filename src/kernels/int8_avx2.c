@@ -20,4 +20,6 @@ static inline ivec i_dot8(ivec t, ivec w, ivec x)
 }
 
 #include "kernels/int8.h"
+
+#include "kernels/int8_pairs.h"
 #endif

@@ -19,4 +19,6 @@
 #define i_scaled(t, d) v_fma(_mm512_castsi512_ps(t), d, v_mul(d, v_set(-FAR_REAL)))
 
 #include "kernels/int8.h"
+
+#include "kernels/int8_pairs.h"
 #endif

@@ -17,4 +17,6 @@ static inline ivec i_dot(ivec t, ivec w, ivec x)
 }
 
 #include "kernels/int8.h"
+
+#include "kernels/int8_pairs.h"
 #endif

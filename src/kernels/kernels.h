@@ -105,6 +105,12 @@ typedef enum tile_kind {
  * the end of a matrix the last row is repeated. */
 #define PANEL_ROWS 16
 
+struct row_set;
+
+/* Writes n groups of 32 columns, from group g on, of the panel that begins with row o: of each 16 x
+ * 16 words, [pair of columns, row], the values rounded to bf16. Whole blocks of a format. */
+typedef void pairs_fn(uint32_t *to, const struct row_set *w, int64_t o, int64_t g, int64_t n);
+
 typedef struct row_set {
     const void *data;
     size_t row_bytes;
@@ -115,6 +121,7 @@ typedef struct row_set {
     int64_t k0;             /* index of the first column */
     tile_fn *tile;          /* its producer in class f32 ... */
     quants_fn *quants;      /* ... and in class i8, or NULL */
+    pairs_fn *pairs;        /* reads panels of such a format in class bf16, or NULL */
     i8_form form;
     tile_kind kind;
     const real *bias; /* bias of each row, added to complete transposed products; or NULL */
@@ -141,9 +148,14 @@ typedef struct norm_stats {
     real mean, scale;
 } norm_stats;
 
-/* See `products, class i8`. */
+/* See `products`. */
 typedef void pack_i8_fn(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K,
                         int64_t block0, int64_t block1);
+typedef void pack_bf16_fn(void *to, const real *a, int64_t i_step, int64_t j_step, int64_t N,
+                          int64_t J, int64_t block0, int64_t block1);
+typedef void product_bf16_fn(real *y, int64_t y_stride, bool add, const void *a, int64_t N,
+                             int64_t J, const row_set *w, bool w_transposed, int64_t block0,
+                             int64_t block1, int64_t c0, int64_t c1);
 typedef void product_i8_fn(real *y, int64_t y_stride, const void *x, int64_t N, int64_t K,
                            const row_set *w, int64_t o0, int64_t o1);
 
@@ -166,17 +178,32 @@ typedef struct kernels {
      *     y[i, c] (+)= sum_j a[i, j] b[j, c]      i < N, j < J, c0 <= c < c1
      *
      * The left side is packed first: `pack` makes blocks of up to `rows` rows, one by one, from a[i
-     * i_step + j j_step], rounded in class bf16; N J values in total. The right side is stored
+     * i_step + j j_step]; N J values in total. The right side is stored
      * rows: b[j, c] is row j, column c of w or, with `w_transposed`, row c, column j. Every sum is cut
      * into tiles of TILE terms; a tile is one chain of multiply-adds in ascending order of j, and
      * tiles are added to y in ascending order. Threads take whole panels of columns, or whole
      * blocks of rows: a call makes the columns [c0, c1) of blocks [block0, block1). */
     int rows, panel;
     void (*pack)(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
-                 bool bf16, int64_t block0, int64_t block1);
+                 int64_t block0, int64_t block1);
     void (*product)(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
                     const row_set *w, bool w_transposed, int64_t block0, int64_t block1, int64_t c0,
                     int64_t c1);
+
+    /* ---- products, class bf16 ----
+     *
+     * The same products of both sides rounded to bf16, in the order of AMX's tiles. A sum begins
+     * with zero, or with y. Terms are taken 32 at a time, and of these
+     *
+     *     even = fma(a[i, j], b[j, c], even),  j = 0, 2 ... 30;      odd: the same for 1, 3 ... 31
+     *     y = y + (even + odd)
+     *
+     * where subnormals are zeros. So tiles and vectors agree bit by bit. Blocks have up to
+     * `rows_bf16` rows, packed into pack_bf16_bytes(). */
+    int rows_bf16;
+    pack_bf16_fn *pack_bf16;
+    product_bf16_fn *product_bf16;
+    pairs_fn *pairs; /* NULL: block formats are decoded from their rows */
 
     /* ---- products, class i8 ----
      *
@@ -214,6 +241,9 @@ typedef struct kernels {
     /* y = a b */
     void (*mul)(real *y, const real *a, const real *b, int64_t n);
 
+    /* y = a y + b x, each product rounded */
+    void (*blend)(real *y, real a, const real *x, real b, int64_t n);
+
     /* Rotates the first 2 n_pair numbers of x by angles given as (cos, sin) pairs; y is not x. */
     void (*rope)(real *y, const real *x, const real *rotation, int64_t n_pair,
                  rope_pairing pairing);
@@ -221,8 +251,12 @@ typedef struct kernels {
     /* s becomes exp(s - by); returns the sum. */
     real (*exp_less)(real *s, int64_t n, real by);
 
-    /* s becomes exp(s - max s); returns the sum and stores the maximum. n >= 1, max finite. */
-    real (*exp_block)(real *s, int64_t n, real *max);
+    /* s becomes exp(scale s - max), max the largest of scale s; returns the sum and stores the
+     * maximum. n >= 1, max finite, scale > 0. */
+    real (*exp_block)(real *s, int64_t n, real scale, real *max);
+
+    /* ds becomes by p (ds - delta): through a softmax with probabilities p */
+    void (*softmax_back)(real *ds, const real *p, real by, real delta, int64_t n);
 
     /* log x for x >= 1, such as a sum of exponentials. */
     real (*log_of)(real x);
@@ -235,11 +269,13 @@ typedef struct kernels {
 } kernels;
 
 extern const kernels kernels_scalar, kernels_avx2, kernels_avx_vnni, kernels_avx512,
-    kernels_avx512_vnni, kernels_neon, kernels_neon_dot, kernels_neon_i8mm;
+    kernels_avx512_vnni, kernels_amx, kernels_amx_emulated, kernels_amx_emulated_avx2, kernels_neon,
+    kernels_neon_dot, kernels_neon_i8mm;
 
 /* Class i8 is compiled separately from the rest of a table, for the instructions it needs. */
 pack_i8_fn pack_i8_avx2, pack_i8_avx_vnni, pack_i8_avx512_vnni, pack_i8_neon, pack_i8_neon_dot,
     pack_i8_neon_i8mm;
+pairs_fn pairs_avx2, pairs_avx512_vnni, pairs_neon;
 product_i8_fn product_i8_avx2, product_i8_avx_vnni, product_i8_avx512_vnni, product_i8_neon,
     product_i8_neon_dot, product_i8_neon_i8mm;
 
@@ -286,6 +322,13 @@ static inline int64_t block_row(const row_cut *c, int64_t b)
 static inline int64_t packed_at(int64_t N, int64_t j0, int64_t tile, int64_t i0)
 {
     return j0 * N + i0 * tile;
+}
+
+/* Class bf16: floats, or for more rows than 8 blocks of 32 rows of bf16. */
+static inline size_t pack_bf16_bytes(int64_t N, int64_t J)
+{
+    const int64_t rows = N > 8 && N < 16 ? 16 : N;
+    return (size_t)(rows * ((J + 31) / 32 * 32)) * sizeof(real);
 }
 
 /* Class i8: the bytes of all blocks (four columns of each row side by side), then the scales, then

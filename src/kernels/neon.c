@@ -6,16 +6,25 @@
 
 #if defined(__aarch64__) && !defined(WEFT_REAL_DOUBLE)
 #include "kernels/neon.h"
+#include "kernels/tile.h"
 
 #include "kernels/vector.h"
 
 #include "kernels/panels.h"
 
-const kernels kernels_neon = { .name = "neon", VECTOR_KERNELS, I8_KERNELS(neon, ROWS_I8) };
+#include "kernels/pairs.h"
+
+const kernels kernels_neon = {
+    .name = "neon", VECTOR_KERNELS, PAIR_KERNELS, I8_KERNELS(neon, ROWS_I8), .pairs = pairs_neon
+};
 const kernels kernels_neon_dot = { .name = "neon_dot",
                                    VECTOR_KERNELS,
-                                   I8_KERNELS(neon_dot, ROWS_I8) };
+                                   PAIR_KERNELS,
+                                   I8_KERNELS(neon_dot, ROWS_I8),
+                                   .pairs = pairs_neon };
 const kernels kernels_neon_i8mm = { .name = "neon_i8mm",
                                     VECTOR_KERNELS,
-                                    I8_KERNELS(neon_i8mm, ROWS_I8) };
+                                    PAIR_KERNELS,
+                                    I8_KERNELS(neon_i8mm, ROWS_I8),
+                                    .pairs = pairs_neon };
 #endif

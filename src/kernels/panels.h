@@ -21,12 +21,14 @@
 
 #define PIECE 128 /* values of a stored row produced at a time */
 
-/* sums[i][c] = sum_j a[j, i] p[j, c] for R rows and V vectors, both constants where it is inlined.
+/* y[i, c] (+)= sum_j a[j, i] p[j, c] for R rows and V vectors, both constants where it is inlined.
  * The outer loops request unrolling, so that sums are in registers from the start: otherwise gcc 12
  * for Arm also stores every sum in every iteration. There is no prefetch: with a second thread on
  * the core, instruction slots are the bottleneck. */
-static inline __attribute__((always_inline)) void
-multiply_rows(int R, int V, real *sums, const real *a, const real *p, int64_t apart, int64_t n)
+static inline __attribute__((always_inline)) void multiply_rows(int R, int V, real *y,
+                                                                int64_t y_stride, bool add,
+                                                                const real *a, const real *p,
+                                                                int64_t apart, int64_t n)
 {
     vec s[ROWS][VECS];
 #pragma GCC unroll 16
@@ -45,19 +47,24 @@ multiply_rows(int R, int V, real *sums, const real *a, const real *p, int64_t ap
     }
 #pragma GCC unroll 16
     for (int i = 0; i < R; i++)
-        for (int v = 0; v < V; v++)
-            v_store(sums + i * PANEL + v * WIDTH, s[i][v]);
+        for (int v = 0; v < V; v++) {
+            real *to = y + i * y_stride + v * WIDTH;
+            v_store(to, add ? v_add(v_load(to), s[i][v]) : s[i][v]);
+        }
 }
+
+typedef void multiply_fn(int64_t R, real *y, int64_t y_stride, bool add, const real *a,
+                         const real *p, int64_t apart, int64_t n);
 
 /* A function for whole panels, and for panels of one or two vectors, such as keys of short texts
  * and narrow heads; each has a case for every height of a block. */
 #define HEIGHT(R, V)                                                                               \
     case R:                                                                                        \
-        multiply_rows(R, V, sums, a, p, apart, n);                                                 \
+        multiply_rows(R, V, y, y_stride, add, a, p, apart, n);                                     \
         break;
 #define SHAPE(name, V)                                                                             \
-    static void multiply_##name(int64_t R, real *sums, const real *a, const real *p,               \
-                                int64_t apart, int64_t n)                                          \
+    static void multiply_##name(int64_t R, real *y, int64_t y_stride, bool add, const real *a,     \
+                                const real *p, int64_t apart, int64_t n)                           \
     {                                                                                              \
         switch (R) {                                                                               \
             EACH_HEIGHT(HEIGHT, V)                                                                 \
@@ -99,7 +106,7 @@ static void pack_along(real *to, const real *a, int64_t j_step, int64_t N, int64
 
 /* Either rows or columns of a are contiguous: one of the steps is 1. */
 static void vec_pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
-                     bool bf16, int64_t block0, int64_t block1)
+                     int64_t block0, int64_t block1)
 {
     const row_cut rows_of = cut_rows(N, ROWS);
     for (int64_t j0 = 0; j0 < J; j0 += TILE) {
@@ -111,8 +118,6 @@ static void vec_pack(real *to, const real *a, int64_t i_step, int64_t j_step, in
             real *at = to + packed_at(N, j0, n, i0);
             if (j_step == 1)
                 pack_transposed(at, a + i0 * i_step + j0, i_step, n, R);
-            if (bf16)
-                produce_rounded(at, at, 0, n * R);
         }
     }
 }
@@ -407,7 +412,7 @@ static const real *find_panel(real *room, const row_set *w, bool w_transposed, i
 }
 
 /* Adds n terms of every sum, one tile, to a panel of the blocks [block0, block1); after the last
- * tile, the bias. */
+ * tile, the bias. Whole vectors without a bias go from registers to y. */
 static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t j0,
                          int64_t n, const row_set *w, bool w_transposed, int64_t block0,
                          int64_t block1, int64_t c, int64_t width, const real *bias, real *room)
@@ -416,14 +421,17 @@ static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int
     const row_cut rows_of = cut_rows(N, ROWS);
     int64_t apart;
     const real *panel = find_panel(room, w, w_transposed, j0, n, c, width, &apart);
+    const int vecs = width > 2 * WIDTH ? VECS : width > WIDTH ? 2 : 1;
+    multiply_fn *multiply = vecs == VECS ? multiply_all : vecs == 2 ? multiply_two : multiply_one;
+    const bool direct = width == vecs * WIDTH && !bias;
     for (int64_t b = block0; b < block1; b++) {
         const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
         real *to = y + i0 * y_stride + c;
         fetch_sums(to, y_stride, R, width);
-        (width > 2 * WIDTH ? multiply_all
-         : width > WIDTH   ? multiply_two
-                           : multiply_one)(R, sums, a + packed_at(N, j0, n, i0), panel, apart, n);
-        add_sums(to, y_stride, add, sums, R, width, bias);
+        multiply(R, direct ? to : sums, direct ? y_stride : PANEL, direct && add,
+                 a + packed_at(N, j0, n, i0), panel, apart, n);
+        if (!direct)
+            add_sums(to, y_stride, add, sums, R, width, bias);
     }
 }
 

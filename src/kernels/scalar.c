@@ -51,15 +51,13 @@ static void scalar_axpy(real *y, real a, const real *x, int64_t n)
 
 /* A block is one row, so packed rows are plain rows, tile by tile. */
 static void scalar_pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N,
-                        int64_t J, bool bf16, int64_t i0, int64_t i1)
+                        int64_t J, int64_t i0, int64_t i1)
 {
     for (int64_t j0 = 0; j0 < J; j0 += TILE) {
         const int64_t n = J - j0 < TILE ? J - j0 : TILE;
         for (int64_t i = i0; i < i1; i++)
-            for (int64_t j = 0; j < n; j++) {
-                const real x = a[i * i_step + (j0 + j) * j_step];
-                to[packed_at(N, j0, n, i) + j] = bf16 ? bf16_decode(bf16_encode((float)x)) : x;
-            }
+            for (int64_t j = 0; j < n; j++)
+                to[packed_at(N, j0, n, i) + j] = a[i * i_step + (j0 + j) * j_step];
     }
 }
 
@@ -122,6 +120,73 @@ static void scalar_product(real *y, int64_t y_stride, bool add, const real *a, i
                                          min64(TOGETHER, i1 - i), j0, min64(TILE, J - j0), w, c,
                                          min64(TILE, c1 - c));
 }
+
+/* ---- products, class bf16 -------------------------------------------------------------------- */
+
+#define GROUP 32 /* terms in two chains */
+
+static real rounded(real x)
+{
+    return bf16_decode(bf16_encode((float)x));
+}
+
+static void scalar_pack_bf16(void *to, const real *a, int64_t i_step, int64_t j_step, int64_t N,
+                             int64_t J, int64_t i0, int64_t i1)
+{
+    (void)N;
+    for (int64_t i = i0; i < i1; i++)
+        for (int64_t j = 0; j < J; j++)
+            ((real *)to)[i * J + j] = rounded(a[i * i_step + j * j_step]);
+}
+
+/* Adds n <= GROUP terms to columns [0, width) of a row of y; b[j] is the row of term j. */
+static void scalar_group(real *y, const real *a, real (*b)[GROUP], int64_t n, int64_t width)
+{
+    real s[2][GROUP] = { 0 };
+    for (int64_t j = 0; j < n; j++)
+        scalar_axpy(s[j % 2], a[j], b[j], width);
+    for (int64_t c = 0; c < width; c++)
+        y[c] += s[0][c] + s[1][c];
+}
+
+/* b[j, c]: terms [j0, j0 + n), columns [c0, c0 + width). */
+static void scalar_terms(real (*b)[GROUP], const row_set *w, bool w_transposed, int64_t j0,
+                         int64_t n, int64_t c0, int64_t width)
+{
+    const int64_t first = w_transposed ? c0 : j0, count = w_transposed ? width : n;
+    for (int64_t i = 0; i < count; i++) {
+        real buffer[GROUP];
+        const real *t = w->tile(buffer, (const char *)w->data + (size_t)(first + i) * w->row_bytes,
+                                w->k0 + (w_transposed ? j0 : c0), w_transposed ? n : width);
+        for (int64_t k = 0; k < (w_transposed ? n : width); k++)
+            b[w_transposed ? k : i][w_transposed ? i : k] = rounded(t[k]);
+    }
+}
+
+static void scalar_product_bf16(real *y, int64_t y_stride, bool add, const void *a, int64_t N,
+                                int64_t J, const row_set *w, bool w_transposed, int64_t i0,
+                                int64_t i1, int64_t c0, int64_t c1)
+{
+    (void)N;
+    real(*b)[GROUP] = side_take(GROUP * sizeof *b);
+    for (int64_t i = i0; i < i1 && !add; i++)
+        for (int64_t c = c0; c < c1; c++)
+            y[i * y_stride + c] = 0;
+    for (int64_t c = c0; c < c1; c += GROUP) {
+        const int64_t width = min64(GROUP, c1 - c);
+        for (int64_t j = 0; j < J; j += GROUP) {
+            const int64_t n = min64(GROUP, J - j);
+            scalar_terms(b, w, w_transposed, j, n, c, width);
+            for (int64_t i = i0; i < i1; i++)
+                scalar_group(y + i * y_stride + c, (const real *)a + i * J + j, b, n, width);
+        }
+        for (int64_t i = i0; w->bias && i < i1; i++)
+            scalar_axpy(y + i * y_stride + c, 1, w->bias + c, width);
+    }
+    side_give(b);
+}
+
+/* ---- products, class i8 ---------------------------------------------------------------------- */
 
 /* Values too small to represent become zero. If one is NaN, the scale is NaN, and so is every sum
  * that uses it. */
@@ -309,6 +374,12 @@ static void scalar_mul(real *y, const real *a, const real *b, int64_t n)
         y[k] = a[k] * b[k];
 }
 
+static void scalar_blend(real *y, real a, const real *x, real b, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        y[k] = y[k] * a + x[k] * b;
+}
+
 static void scalar_rope(real *y, const real *x, const real *rotation, int64_t n_pair,
                         rope_pairing pairing)
 {
@@ -337,10 +408,18 @@ static real scalar_top(const real *x, int64_t n)
     return m;
 }
 
-static real scalar_exp_block(real *s, int64_t n, real *max)
+static real scalar_exp_block(real *s, int64_t n, real scale, real *max)
 {
+    for (int64_t k = 0; k < n; k++)
+        s[k] *= scale;
     *max = scalar_top(s, n);
     return scalar_exp_less(s, n, *max);
+}
+
+static void scalar_softmax_back(real *ds, const real *p, real by, real delta, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        ds[k] = by * p[k] * (ds[k] - delta);
 }
 
 static real scalar_log_of(real x)
@@ -365,6 +444,9 @@ const kernels kernels_scalar = {
     .panel = 1,
     .pack = scalar_pack,
     .product = scalar_product,
+    .rows_bf16 = 1,
+    .pack_bf16 = scalar_pack_bf16,
+    .product_bf16 = scalar_product_bf16,
     .rows_i8 = 1,
     .pack_i8 = scalar_pack_i8,
     .product_i8 = scalar_product_i8,
@@ -374,9 +456,11 @@ const kernels kernels_scalar = {
     .activate_back = scalar_act_back,
     .add = scalar_add,
     .mul = scalar_mul,
+    .blend = scalar_blend,
     .rope = scalar_rope,
     .exp_less = scalar_exp_less,
     .exp_block = scalar_exp_block,
+    .softmax_back = scalar_softmax_back,
     .log_of = scalar_log_of,
     .log_sum_exp = scalar_log_sum_exp,
 };

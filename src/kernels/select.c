@@ -15,10 +15,13 @@ const kernels *kernels_table(int i)
         bool runs;
     } all[] = {
 #ifdef WEFT_X86_KERNELS
+        { &kernels_amx, f.amx_bf16 && f.vnni && cpu_tiles() },
         { &kernels_avx512_vnni, f.avx512 && f.vnni },
         { &kernels_avx512, f.avx512 },
         { &kernels_avx_vnni, f.avx_vnni },
         { &kernels_avx2, f.avx2 },
+        { &kernels_amx_emulated, f.avx512 && f.vnni },
+        { &kernels_amx_emulated_avx2, f.avx2 },
 #elif defined(__aarch64__) && !defined(WEFT_REAL_DOUBLE)
         { &kernels_neon_i8mm, f.neon_i8mm && f.neon_dot },
         { &kernels_neon_dot, f.neon_dot },
@@ -37,6 +40,9 @@ const kernels *kernels_select(const log_sink *log)
 {
     const char *wish = getenv("WEFT_ISA");
     const kernels *best = kernels_table(0);
+    if (cpu_detect().amx_bf16 && !cpu_tiles())
+        log_write(log, WEFT_LOG_INFO, "the system does not grant tile registers (AMX); using %s",
+                  best->name);
     if (!wish || !*wish)
         return best;
     for (int i = 0; kernels_table(i); i++)

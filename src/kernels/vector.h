@@ -19,6 +19,7 @@
  * = j in ascending order, added up by v_tree. With products whose terms are chains (panels.h), the
  * same polynomials and the same multiply-adds, that makes one answer of all tables but scalar's. */
 
+#include "kernels/round.h"
 #include "kernels/transpose.h"
 
 #include <float.h>
@@ -74,11 +75,9 @@ static void vec_axpy(real *y, real a, const real *x, int64_t n)
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln 2 / 2, by a polynomial; relative error below 2e-7.
- * Below -87.3 it is 0, above 88.3 it stays at its largest; NaN stays NaN. */
-static inline vec v_exp(vec x)
+ * Below -87.3 it is 0; NaN stays NaN. x is at most 88.3. */
+static inline vec v_exp_below(vec x)
 {
-    const vec most = v_set(88.3762626f), x0 = x;
-    x = v_max(v_set(-88.3762626f), v_min(most, x));
     const vec n = v_round(v_mul(x, v_set(1.44269504f)));
     vec r = v_fma(n, v_set(-0.693359375f), x);
     r = v_fma(n, v_set(2.12194440e-4f), r);
@@ -89,7 +88,13 @@ static inline vec v_exp(vec x)
     p = v_fma(p, r, v_set(1.6666665459e-1f));
     p = v_fma(p, r, v_set(5.0000001201e-1f));
     p = v_fma(p, v_mul(r, r), v_add(r, v_set(1)));
-    return v_keep(v_mul(p, v_pow2(n)), x0, v_set(-87.3365479f));
+    return v_keep(v_mul(p, v_pow2(n)), x, v_set(-87.3365479f));
+}
+
+/* The same for any x: above 88.3 it stays at its largest. */
+static inline vec v_exp(vec x)
+{
+    return v_exp_below(v_min(v_set(88.3762626f), x));
 }
 
 /* y = f(a, b) over n numbers, the last ones through a part of a vector. */
@@ -247,10 +252,42 @@ static void vec_mul(real *y, const real *a, const real *b, int64_t n)
     EACH(n, y, a, b, v_mul(A, B));
 }
 
+/* y = a y + b x, each product rounded */
+static void vec_blend(real *y, real a, const real *x, real b, int64_t n)
+{
+    const vec keep = v_set(a), take = v_set(b);
+    EACH(n, y, y, x, v_add(v_mul(A, keep), v_mul(B, take)));
+}
+
+/* s becomes exp(scale s - by); returns the sum, in the order of vec_sum. With `below`, no exponent is
+ * above 0. */
+static inline __attribute__((always_inline)) real exp_sum(real *s, int64_t n, vec scale, vec by,
+                                                          bool below)
+{
+    vec sum[PARTS];
+    int64_t k = 0;
+    for (int p = 0; p < PARTS; p++)
+        sum[p] = v_zero();
+    for (; k + LANES <= n; k += LANES)
+        for (int p = 0; p < PARTS; p++) {
+            real *at = s + k + p * WIDTH;
+            const vec x = v_sub(v_mul(v_load(at), scale), by);
+            const vec e = below ? v_exp_below(x) : v_exp(x);
+            v_store(at, e);
+            sum[p] = v_add(sum[p], e);
+        }
+    for (int p = 0; k < n && p < PARTS; p++) {
+        real *at = s + k + p * WIDTH;
+        const int part = part_of(n - k - p * WIDTH);
+        v_store_part(at, v_exp(v_sub(v_mul(v_load_part(at, part), scale), by)), part);
+        sum[p] = v_add(sum[p], v_load_part(at, part));
+    }
+    return v_tree(sum);
+}
+
 static real vec_exp_less(real *s, int64_t n, real by)
 {
-    EACH(n, s, s, s, v_exp(v_sub(A, v_set(by))));
-    return vec_sum(s, n);
+    return exp_sum(s, n, v_set(1), v_set(by), false);
 }
 
 static real vec_top(const real *x, int64_t n)
@@ -258,20 +295,32 @@ static real vec_top(const real *x, int64_t n)
     real m = x[0];
     int64_t k = 0;
     if (n >= WIDTH) {
-        vec most = v_load(x);
-        for (k = WIDTH; k + WIDTH <= n; k += WIDTH)
-            most = v_max(most, v_load(x + k));
-        m = v_top(most);
+        vec most[4]; /* chains, to wait less for each other */
+        for (int c = 0; c < 4; c++)
+            most[c] = v_load(x);
+        for (; k + 4 * WIDTH <= n; k += 4 * WIDTH)
+            for (int c = 0; c < 4; c++)
+                most[c] = v_max(most[c], v_load(x + k + c * WIDTH));
+        for (; k + WIDTH <= n; k += WIDTH)
+            most[0] = v_max(most[0], v_load(x + k));
+        m = v_top(v_max(v_max(most[0], most[1]), v_max(most[2], most[3])));
     }
     for (; k < n; k++)
         m = x[k] > m ? x[k] : m;
     return m;
 }
 
-static real vec_exp_block(real *s, int64_t n, real *max)
+/* Multiplying by a positive number keeps the order, so the largest is scaled alone. */
+static real vec_exp_block(real *s, int64_t n, real scale, real *max)
 {
-    *max = vec_top(s, n);
-    return vec_exp_less(s, n, *max);
+    *max = vec_top(s, n) * scale;
+    return exp_sum(s, n, v_set(scale), v_set(*max), true);
+}
+
+static void vec_softmax_back(real *ds, const real *p, real by, real delta, int64_t n)
+{
+    const vec scale = v_set(by), less = v_set(delta);
+    EACH(n, ds, ds, p, v_mul(v_mul(scale, B), v_sub(A, less)));
 }
 
 /* log x for x >= 1, by a polynomial around 1; relative error below 2e-7. Not the C library's, of which
@@ -345,15 +394,6 @@ PRODUCES(f16)
 PRODUCES(bf16)
 #undef PRODUCES
 
-/* Rounded to bf16, as half.h does it. */
-static inline vec v_bf16(vec x)
-{
-    typedef uint32_t bits __attribute__((vector_size(sizeof(vec))));
-    const bits u = (bits)x, even = u + 0x7FFFu + (u >> 16 & 1);
-    const bits nan = (bits)((u & 0x7FFFFFFFu) > 0x7F800000u);
-    return (vec)(((nan & (u | 0x400000u)) | (~nan & even)) & 0xFFFF0000u);
-}
-
 /* `to` may be the row. */
 static const real *produce_rounded(real *to, const void *row, int64_t k0, int64_t n)
 {
@@ -374,13 +414,20 @@ static const real *produce_q8_0(real *to, const void *row, int64_t k0, int64_t n
     return to;
 }
 
+/* Class bf16: the functions of pairs.h, or those of tiles.h with this prefix. */
+#define PAIR_KERNELS .rows_bf16 = ROWS, .pack_bf16 = vec_pack_bf16, .product_bf16 = vec_product_bf16
+#define TILE_KERNELS(prefix)                                                                       \
+    .rows_bf16 = 2 * TILE_ROWS, .pack_bf16 = prefix##_pack_bf16_tiles,                             \
+    .product_bf16 = prefix##_product_bf16_tiles
+
 /* The functions of this file and of panels.h, for a table. */
 #define VECTOR_KERNELS                                                                             \
     .dot = vec_dot, .axpy = vec_axpy, .rows = ROWS, .panel = PANEL, .pack = vec_pack,              \
     .product = vec_product, .pack_panel = vec_pack_panel, .rmsnorm = vec_rmsnorm,                  \
     .layernorm = vec_layernorm, .activate = vec_act, .activate_back = vec_act_back,                \
-    .add = vec_add, .mul = vec_mul, .rope = vec_rope, .exp_less = vec_exp_less,                    \
-    .exp_block = vec_exp_block, .log_of = vec_log_of, .log_sum_exp = vec_log_sum_exp,              \
+    .add = vec_add, .mul = vec_mul, .blend = vec_blend, .rope = vec_rope,                          \
+    .exp_less = vec_exp_less, .exp_block = vec_exp_block, .softmax_back = vec_softmax_back,        \
+    .log_of = vec_log_of, .log_sum_exp = vec_log_sum_exp,                                          \
     .tile = { [TILE_F16] = produce_f16,                                                            \
               [TILE_BF16] = produce_bf16,                                                          \
               [TILE_Q8_0] = produce_q8_0,                                                          \

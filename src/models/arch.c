@@ -462,6 +462,13 @@ weft_status model_open(model *m, const char *path, weft_load load, host *h, weft
     return open_as(m, path, load, BIND_RUN, h, err);
 }
 
+void model_compute_bf16(model *m)
+{
+    m->bf16 = true;
+    for (int64_t i = 0; i < m->n_param; i++)
+        m->param[i]->bf16 = m->param[i]->n_dim > 1;
+}
+
 weft_status model_plan(model *m, const char *path, weft_load load, host *h, weft_error *err)
 {
     return open_as(m, path, load, BIND_PLAN, h, err);

@@ -142,6 +142,7 @@ struct model {
 
     rope_spec rope;        /* n_rot 0: no rotary positions */
     const kernels *kern;   /* chosen when the model is opened */
+    bool bf16;             /* products are in class bf16 */
     weight_panels *panels; /* pack.h; NULL in a model that cannot run */
 
     struct export_notes *notes; /* for conversion; NULL after model_open */
@@ -169,6 +170,9 @@ weft_status model_plan(model *m, const char *path, weft_load load, host *h, weft
 /* The same for a model that has no file yet, from the text of a config.json. */
 weft_status model_design(model *m, const char *config, size_t length, host *h, weft_error *err);
 void model_close(model *m);
+
+/* Products with its weights are in class bf16 from now on; before anything is made of the model. */
+void model_compute_bf16(model *m);
 
 /* The hidden width that Meta's code computes for a Llama, integer steps included: 11008 for
  * Llama-2-7B (4096, 1, 256), 14336 for 3-8B (4096, 1.3, 1024), 8192 for 3.2-1B (2048, 1.5, 256). */

@@ -65,7 +65,7 @@ real additive_pool(const run *r, const real *q, const real *score, const source_
         for (int64_t j = 0; j < n; j++)
             p[j] = additive_score(r, q, score, s, b + j);
         real m_b;
-        const real l_b = r->kern->exp_block(p, n, &m_b);
+        const real l_b = r->kern->exp_block(p, n, 1, &m_b);
         const real top = m_b > m ? m_b : m;
         real share[] = { m, m_b };
         r->kern->exp_less(share, 2, top);

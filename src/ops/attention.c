@@ -30,20 +30,29 @@
 
 /* Partial result of a tile over some blocks of keys. */
 typedef struct collected {
-    real o[QUERY_FLOATS], m[QUERY_TILE], l[QUERY_TILE];
+    real *o, m[QUERY_TILE], l[QUERY_TILE];
 } collected;
 
-static void attention_merge(const kernels *kern, real *o, real *l, real *m, const real *o_b,
-                            real l_b, real m_b, int64_t n)
+/* Merges the block `next` of n pairs, E values each, into `all`. Pairs that saw nothing in it have
+ * nothing to merge. */
+static void attention_merge(const kernels *kern, collected *all, const collected *next, int64_t n,
+                            int64_t E)
 {
-    const real top = m_b > *m ? m_b : *m;
-    real share[] = { *m, m_b };
-    kern->exp_less(share, 2, top);
-    const real keep = share[0], take = share[1];
-    for (int64_t k = 0; k < n; k++)
-        o[k] = o[k] * keep + o_b[k] * take;
-    *l = *l * keep + l_b * take;
-    *m = top;
+    real share[2 * QUERY_TILE], top[QUERY_TILE];
+    for (int64_t p = 0; p < n; p++) {
+        top[p] = next->m[p] > all->m[p] ? next->m[p] : all->m[p];
+        share[p] = all->m[p] - top[p];
+        share[n + p] = next->m[p] - top[p];
+    }
+    kern->exp_less(share, 2 * n, 0);
+    for (int64_t p = 0; p < n; p++) {
+        const real keep = share[p], take = share[n + p];
+        if (!(next->l[p] > 0 || isnan(next->l[p])))
+            continue;
+        kern->blend(all->o + p * E, keep, next->o + p * E, take, E);
+        all->l[p] = all->l[p] * keep + next->l[p] * take;
+        all->m[p] = top[p];
+    }
 }
 
 /* A query without keys keeps its zeros. */
@@ -60,10 +69,10 @@ static void merge_sink(const kernels *kern, real *o, real *l, real *m, real sink
     *m = top;
 }
 
-/* Replaces the scores of the block [b, end) by e^(s - max), 0 if masked; fills l and m. A pair that
- * sees nothing here has l = 0 and m = -inf. */
-static void weigh_keys(const run *r, const query_tile *c, int64_t b, int64_t end, real *s, real *l,
-                       real *m)
+/* Replaces the scores of the block [b, end), to be multiplied by `scale`, by e^(s - max), 0 if masked;
+ * fills l and m. A pair that sees nothing here has l = 0 and m = -inf. */
+static void weigh_keys(const run *r, const query_tile *c, int64_t b, int64_t end, real scale,
+                       real *s, real *l, real *m)
 {
     for (int64_t p = 0; p < c->n; p++) {
         const int64_t j0 = (c->lo[p] > b ? c->lo[p] : b) - b;
@@ -71,7 +80,7 @@ static void weigh_keys(const run *r, const query_tile *c, int64_t b, int64_t end
         real *row_of = s + p * KEY_BLOCK;
         const bool sees = j0 < j1;
         m[p] = -INFINITY;
-        l[p] = sees ? r->kern->exp_block(row_of + j0, j1 - j0, &m[p]) : 0;
+        l[p] = sees ? r->kern->exp_block(row_of + j0, j1 - j0, scale, &m[p]) : 0;
         for (int64_t j = 0; j < (sees ? j0 : end - b); j++)
             row_of[j] = 0;
         for (int64_t j = sees ? j1 : end - b; j < end - b; j++)
@@ -88,16 +97,18 @@ static void attend_block(const run *r, const node *n, const query_tile *c, const
     const int64_t page = c->first_key / PAGE_ROWS * PAGE_ROWS, begin = b > page ? b : page;
     const int64_t first = begin > c->k.first ? begin : c->k.first;
     const int64_t end = b + KEY_BLOCK < c->end_key ? b + KEY_BLOCK : c->end_key;
-    real *s = side_take(QUERY_TILE * KEY_BLOCK * sizeof *s);
-    real *packed = side_take(QUERY_TILE * PAGE_ROWS * sizeof *packed);
+    const bool plain = !n->in[BIAS] && a->cap == 0 && a->scale > 0;
+    real *s = side_take((size_t)(c->n * KEY_BLOCK) * sizeof *s);
+    real *packed = side_take((size_t)(c->n * PAGE_ROWS) * sizeof *packed);
     for (int64_t k0 = first; k0 < end; k0 = page_end(k0, end))
-        tile_score(r, n, c, packed_q, k0, page_end(k0, end), s + (k0 - b), KEY_BLOCK);
-    weigh_keys(r, c, b, end, s, to->l, to->m);
+        (plain ? tile_dots : tile_score)(r, n, c, packed_q, k0, page_end(k0, end), s + (k0 - b),
+                                         KEY_BLOCK);
+    weigh_keys(r, c, b, end, plain ? a->scale : 1, s, to->l, to->m);
     for (int64_t k0 = first; k0 < end; k0 = page_end(k0, end)) {
-        const int64_t keys = page_end(k0, end) - k0;
+        const int64_t keys = page_end(k0, end) - k0, sees = tile_block(r, c, k0);
         const row_set v = tile_keys(r, &c->v, k0, c->v_at, E);
-        r->kern->pack(packed, s + (k0 - b), KEY_BLOCK, 1, c->n, keys, false, 0, R);
-        r->kern->product(to->o, E, k0 > first, packed, c->n, keys, &v, false, 0, R, 0, E);
+        r->kern->pack(packed, s + (k0 - b), KEY_BLOCK, 1, c->n, keys, sees, R);
+        r->kern->product(to->o, E, k0 > first, packed, c->n, keys, &v, false, sees, R, 0, E);
     }
     for (int64_t p = 0; p < c->n; p++)
         if (to->l[p] == 0) /* masked keys may hold NaN */
@@ -109,8 +120,10 @@ static void attend_tile(const run *r, const node *n, const query_tile *c)
 {
     const attn *a = n->arg;
     const int64_t E = a->d_value, b0 = c->first_key / KEY_BLOCK * KEY_BLOCK;
-    real *packed_q = side_take(QUERY_FLOATS * sizeof *packed_q);
+    real *packed_q = side_take((size_t)(c->n * a->d_key) * sizeof *packed_q);
     collected *all = side_take(sizeof *all), *next = side_take(sizeof *next);
+    all->o = side_take((size_t)(c->n * E) * sizeof(real));
+    next->o = side_take((size_t)(c->n * E) * sizeof(real));
     for (int64_t p = 0; p < c->n; p++) {
         all->m[p] = -INFINITY;
         all->l[p] = 0;
@@ -118,10 +131,8 @@ static void attend_tile(const run *r, const node *n, const query_tile *c)
     tile_pack(r, c, row(n->in[Q], 0), n->in[Q]->stride, a->d_key, packed_q);
     for (int64_t b = b0; b < c->end_key; b += KEY_BLOCK) {
         attend_block(r, n, c, packed_q, b, b == b0 ? all : next);
-        for (int64_t p = 0; b > b0 && p < c->n; p++)
-            if (next->l[p] > 0 || isnan(next->l[p]))
-                attention_merge(r->kern, all->o + p * E, &all->l[p], &all->m[p], next->o + p * E,
-                                next->l[p], next->m[p], E);
+        if (b > b0)
+            attention_merge(r->kern, all, next, c->n, E);
     }
     for (int64_t p = 0; n->in[SINK] && p < c->n; p++)
         merge_sink(r->kern, all->o + p * E, &all->l[p], &all->m[p],

@@ -7,21 +7,55 @@
  * With a cap, ds_j is multiplied by 1 - (s_j / cap)^2. A sink has p = exp(sink - lse) and no value,
  * so its gradient is -p delta, summed over all rows.
  *
- * Queries own dq and keys own dk and dv, so there are two passes and no two threads add to the same
- * value. A third pass sums the bias table over all pairs, one head per thread.
+ * A thread takes one key-value head of a sequence, all of this picture, tile by tile:
  *
  *              pages of keys
  *              0    1    2    3
- *     tile 0  [x]                     pass 1, a thread has a row of this picture:    dq
- *     tile 1  [x]  [x]                pass 2, a thread has a column of it:           dk, dv
- *     tile 2  [x]  [x]  [x]           pass 3, a thread has a head of all of it:      dbias
- */
+ *     tile 0  [x]                     a row of it sums dq, page by page
+ *     tile 1  [x]  [x]                a column sums dk and dv, tile by tile
+ *     tile 2  [x]  [x]  [x]
+ *
+ * With too few heads and sequences for the threads, one pass takes rows and another one columns:
+ * that computes p and ds twice, but the sums run in the same order. So does the number of threads
+ * change no bit. A last pass sums the bias table over all pairs, one head per thread. */
 #include "ops/attention_backward.h"
 
 #include "ops/attention_tile.h"
 #include "tensor/tape.h"
 
 #include <string.h>
+
+/* A tile, its rows of q and dy, both also packed as left sides of products, and its dq. */
+typedef struct query_rows {
+    query_tile tile;
+    real *q, *dy, *packed_q, *packed_dy, *dq;
+} query_rows;
+
+/* The sums a pass makes. */
+typedef enum sums { SUM_DQ = 1, SUM_DK_DV = 2 } sums;
+
+static real *take_rows_of(const query_tile *c, int64_t width)
+{
+    return side_take((size_t)(c->n * width) * sizeof(real));
+}
+
+/* Fills t->q, which side_give releases with all that follows. */
+static void query_rows_take(const run *r, const node *n, query_rows *t)
+{
+    const attn *a = n->arg;
+    const query_tile *c = &t->tile;
+    const int64_t R = row_blocks(c->n, r->kern->rows);
+    t->q = take_rows_of(c, a->d_key);
+    t->packed_q = take_rows_of(c, a->d_key);
+    t->dy = take_rows_of(c, a->d_value);
+    t->packed_dy = take_rows_of(c, a->d_value);
+    t->dq = take_rows_of(c, a->d_key);
+    tile_gather(c, row(n->in[Q], 0), n->in[Q]->stride, a->d_key, t->q);
+    tile_gather(c, grad_row(n->out, 0), n->out->stride, a->d_value, t->dy);
+    r->kern->pack(t->packed_q, t->q, a->d_key, 1, c->n, a->d_key, 0, R);
+    r->kern->pack(t->packed_dy, t->dy, a->d_value, 1, c->n, a->d_value, 0, R);
+    memset(t->dq, 0, (size_t)(c->n * a->d_key) * sizeof *t->dq);
+}
 
 /* 1 - (s / cap)^2, or 1 without a cap. */
 static void cap_slopes(real cap, const real *s, real *bend, int64_t n)
@@ -30,59 +64,118 @@ static void cap_slopes(real cap, const real *s, real *bend, int64_t n)
         bend[j] = cap > 0 ? 1 - s[j] / cap * (s[j] / cap) : 1;
 }
 
+/* Zeroes what lies outside [j0, j1) of a row of `keys` numbers. */
+static void keep_between(real *x, int64_t j0, int64_t j1, int64_t keys)
+{
+    memset(x, 0, (size_t)j0 * sizeof *x);
+    memset(x + j1, 0, (size_t)(keys - j1) * sizeof *x);
+}
+
 /* p, and ds times `by`, of a tile for the keys [k0, k1) of one page, rows PAGE_ROWS apart. */
-static void slopes(const run *r, const node *n, const query_tile *c, int64_t k0, int64_t k1,
+static void slopes(const run *r, const node *n, const query_rows *t, int64_t k0, int64_t k1,
                    real by, real *p, real *ds)
 {
     const attn *a = n->arg;
-    real *packed = side_take(QUERY_FLOATS * sizeof *packed);
-    tile_pack(r, c, row(n->in[Q], 0), n->in[Q]->stride, a->d_key, packed);
-    tile_score(r, n, c, packed, k0, k1, p, PAGE_ROWS);
-    tile_pack(r, c, grad_row(n->out, 0), n->out->stride, a->d_value, packed);
+    const query_tile *c = &t->tile;
+    const int64_t keys = k1 - k0;
     const row_set v = tile_keys(r, &c->v, k0, c->v_at, a->d_value);
-    r->kern->product(ds, PAGE_ROWS, false, packed, c->n, a->d_value, &v, true, 0,
-                     row_blocks(c->n, r->kern->rows), 0, k1 - k0);
-    side_give(packed);
+    tile_score(r, n, c, t->packed_q, k0, k1, p, PAGE_ROWS);
+    r->kern->product(ds, PAGE_ROWS, false, t->packed_dy, c->n, a->d_value, &v, true,
+                     tile_block(r, c, k0), row_blocks(c->n, r->kern->rows), 0, keys);
     for (int64_t i = 0; i < c->n; i++) {
-        const int64_t h = pair_head(c, i);
-        const real lse = row(n->save[LSE], pair_row(c, i))[h];
-        const real delta = row(n->save[DELTA], pair_row(c, i))[h];
+        const int64_t h = pair_head(c, i), at = pair_row(c, i);
+        const int64_t j0 = c->lo[i] <= k0 ? 0 : min64(c->lo[i] - k0, keys);
+        const int64_t end = c->hi[i] >= k1 ? keys : c->hi[i] - k0, j1 = end > j0 ? end : j0;
         real *p_i = p + i * PAGE_ROWS, *ds_i = ds + i * PAGE_ROWS, bend[PAGE_ROWS];
-        cap_slopes(a->cap, p_i, bend, k1 - k0);
-        r->kern->exp_less(p_i, k1 - k0, lse);
-        for (int64_t j = 0; j < k1 - k0; j++) {
-            const bool seen = k0 + j >= c->lo[i] && k0 + j < c->hi[i];
-            p_i[j] = seen ? p_i[j] : 0;
-            ds_i[j] = seen ? by * p_i[j] * (ds_i[j] - delta) * bend[j] : 0;
-        }
+        keep_between(p_i, j0, j1, keys);
+        keep_between(ds_i, j0, j1, keys);
+        if (a->cap > 0)
+            cap_slopes(a->cap, p_i + j0, bend, j1 - j0);
+        r->kern->exp_less(p_i + j0, j1 - j0, row(n->save[LSE], at)[h]);
+        r->kern->softmax_back(ds_i + j0, p_i + j0, by, row(n->save[DELTA], at)[h], j1 - j0);
+        if (a->cap > 0)
+            r->kern->mul(ds_i + j0, ds_i + j0, bend, j1 - j0);
     }
+}
+
+/* dq += ds k over a page. */
+static void sum_dq(const run *r, const node *n, const query_rows *t, int64_t k0, int64_t k1,
+                   const real *ds)
+{
+    const attn *a = n->arg;
+    const query_tile *c = &t->tile;
+    const int64_t E = a->d_key, R = row_blocks(c->n, r->kern->rows), sees = tile_block(r, c, k0);
+    const row_set k = tile_keys(r, &c->k, k0, c->k_at, E);
+    real *packed = take_rows_of(c, PAGE_ROWS);
+    r->kern->pack(packed, ds, PAGE_ROWS, 1, c->n, k1 - k0, sees, R);
+    r->kern->product(t->dq, E, true, packed, c->n, k1 - k0, &k, false, sees, R, 0, E);
+    side_give(packed);
+}
+
+/* grad of the page's rows of k or v, from column `at`, += sum over pairs of w[i, j] x[i, e]. */
+static void sum_keys(const run *r, const query_tile *c, int64_t k0, int64_t keys, const real *w,
+                     const real *x, int64_t width, real *to, int64_t stride)
+{
+    const row_cut blocks = cut_rows(c->n, r->kern->rows);
+    const int64_t i0 = block_row(&blocks, tile_block(r, c, k0));
+    const int64_t R = row_blocks(keys, r->kern->rows);
+    real *packed = take_rows_of(c, PAGE_ROWS);
+    const row_set right = dtype_rows(&dtype_real, r->kern, x + i0 * width, width);
+    r->kern->pack(packed, w + i0 * PAGE_ROWS, 1, PAGE_ROWS, keys, c->n - i0, 0, R);
+    r->kern->product(to, stride, true, packed, keys, c->n - i0, &right, false, 0, R, 0, width);
+    side_give(packed);
+}
+
+/* What the keys [k0, k1) of a page and a tile give each other; `first` is the row of k0. */
+static void meet(const run *r, const node *n, const query_rows *t, sums what, int64_t k0,
+                 int64_t k1, int64_t first)
+{
+    const attn *a = n->arg;
+    const query_tile *c = &t->tile;
+    const tensor *k = n->in[K], *v = values_in_keys(n) ? k : n->in[V];
+    const int64_t begin = k0 > c->first_key ? k0 : c->first_key;
+    const int64_t end = k1 < c->end_key ? k1 : c->end_key;
+    if (end <= begin)
+        return;
+    first += begin - k0;
+    real *p = take_rows_of(c, PAGE_ROWS), *ds = take_rows_of(c, PAGE_ROWS);
+    slopes(r, n, t, begin, end, a->scale, p, ds);
+    if (what & SUM_DQ && n->in[Q]->needs_grad)
+        sum_dq(r, n, t, begin, end, ds);
+    if (what & SUM_DK_DV && k->needs_grad)
+        sum_keys(r, c, begin, end - begin, ds, t->q, a->d_key, grad_row(k, first) + c->k_at,
+                 k->stride);
+    if (what & SUM_DK_DV && v->needs_grad)
+        sum_keys(r, c, begin, end - begin, p, t->dy, a->d_value, grad_row(v, first) + c->v_at,
+                 v->stride);
+    side_give(p);
+}
+
+/* A tile and the page or pages of the keys [k0, k1), whose first row is `first`. */
+static void tile_grads(const run *r, const node *n, const query_tile *c, sums what, int64_t k0,
+                       int64_t k1, int64_t first)
+{
+    const attn *a = n->arg;
+    const tensor *q = n->in[Q];
+    query_rows t = { .tile = *c };
+    if (what == SUM_DK_DV && (c->end_key <= k0 || c->first_key >= k1))
+        return;
+    query_rows_take(r, n, &t);
+    for (int64_t at = k0; at < k1; at = page_end(at, k1))
+        meet(r, n, &t, what, at, page_end(at, k1), first + at - k0);
+    for (int64_t i = 0; what & SUM_DQ && q->needs_grad && i < c->n; i++)
+        for (int64_t e = 0; e < a->d_key; e++)
+            grad_put(grad_row(q, pair_row(c, i)) + pair_head(c, i) * a->d_key + e, q->grad_written,
+                     t.dq[i * a->d_key + e]);
+    side_give(t.q);
 }
 
 static void query_grad(const run *r, const node *n, const query_tile *c)
 {
-    const attn *a = n->arg;
-    const tensor *q = n->in[Q];
-    const int64_t E = a->d_key, R = row_blocks(c->n, r->kern->rows);
-    real *p = side_take(QUERY_TILE * PAGE_ROWS * sizeof *p);
-    real *ds = side_take(QUERY_TILE * PAGE_ROWS * sizeof *ds);
-    real *packed = side_take(QUERY_TILE * PAGE_ROWS * sizeof *packed);
-    real *dq = side_take(QUERY_FLOATS * sizeof *dq);
-    memset(dq, 0, QUERY_FLOATS * sizeof *dq);
-    for (int64_t k0 = c->first_key; k0 < c->end_key; k0 = page_end(k0, c->end_key)) {
-        const int64_t k1 = page_end(k0, c->end_key);
-        slopes(r, n, c, k0, k1, a->scale, p, ds);
-        const row_set k = tile_keys(r, &c->k, k0, c->k_at, E);
-        r->kern->pack(packed, ds, PAGE_ROWS, 1, c->n, k1 - k0, false, 0, R);
-        r->kern->product(dq, E, true, packed, c->n, k1 - k0, &k, false, 0, R, 0, E);
-    }
-    for (int64_t i = 0; i < c->n; i++)
-        for (int64_t e = 0; e < E; e++)
-            grad_put(grad_row(q, pair_row(c, i)) + pair_head(c, i) * E + e, q->grad_written,
-                     dq[i * E + e]);
-    side_give(p);
+    tile_grads(r, n, c, SUM_DQ, c->k.first, c->end_key, 0);
 }
 
-static void attention_query_grads(const run *r, const void *ctx, int64_t u0, int64_t u1)
+static void query_grads(const run *r, const void *ctx, int64_t u0, int64_t u1)
 {
     const node *n = ctx;
     attention_each_tile(r, n, u0, u1, query_grad);
@@ -99,48 +192,6 @@ static void deltas(const run *r, const void *ctx, int64_t u0, int64_t u1)
     }
 }
 
-/* grad of t[first key + j, at + e] += sum over the tile of w[i, j] x[i, e]: the contribution of one
- * head's queries to the keys of a page. */
-static void send_grads(const run *r, const tensor *t, int64_t k_row, int64_t at, const real *w,
-                       const query_tile *c, int64_t keys, const real *x, int64_t x_stride,
-                       int64_t width)
-{
-    real *packed = side_take(QUERY_TILE * PAGE_ROWS * sizeof *packed);
-    row_set x_rows = dtype_rows(&dtype_real, r->kern, x, width);
-    x_rows.row_bytes = (size_t)x_stride * sizeof(real);
-    r->kern->pack(packed, w, 1, PAGE_ROWS, keys, c->n, false, 0, row_blocks(keys, r->kern->rows));
-    r->kern->product(grad_row(t, k_row) + at, t->stride, true, packed, keys, c->n, &x_rows, false,
-                     0, row_blocks(keys, r->kern->rows), 0, width);
-    side_give(packed);
-}
-
-/* The contribution of one sequence's queries to key and value head kv of the page [k0, k1), in
- * ascending order; `first` is the row of its first key. */
-static void collect_grads(const run *r, const node *n, const sequence *s, int64_t kv, int64_t first,
-                          int64_t k0, int64_t k1)
-{
-    const attn *a = n->arg;
-    const tensor *k = n->in[K], *v = values_in_keys(n) ? k : n->in[V];
-    const int64_t group = a->n_head / a->n_head_kv, most = tile_size(a);
-    real *p = side_take(QUERY_TILE * PAGE_ROWS * sizeof *p);
-    real *ds = side_take(QUERY_TILE * PAGE_ROWS * sizeof *ds);
-    for (int64_t u = 0; u < group * row_blocks(s->n, most); u++) {
-        const int64_t h = kv * group + u % group, i = u / group * most, q_row = s->first + i;
-        const query_tile c = tile_make(r, n, q_row, 1, h, 0, s->n - i < most ? s->n - i : most);
-        const int64_t end = k1 < c.end_key ? k1 : c.end_key;
-        if (end <= k0 || c.first_key >= k1)
-            continue;
-        slopes(r, n, &c, k0, end, a->scale, p, ds);
-        if (k->needs_grad)
-            send_grads(r, k, first, kv * a->d_key, ds, &c, end - k0,
-                       row(n->in[Q], q_row) + h * a->d_key, n->in[Q]->stride, a->d_key);
-        if (v->needs_grad)
-            send_grads(r, v, first, c.v_at, p, &c, end - k0,
-                       grad_row(n->out, q_row) + h * a->d_value, n->out->stride, a->d_value);
-    }
-    side_give(p);
-}
-
 /* Zeroes columns [at, at + width) of some rows' gradient, unless it has been written. */
 static void clear_columns(const tensor *t, int64_t first, int64_t count, int64_t at, int64_t width)
 {
@@ -148,41 +199,70 @@ static void clear_columns(const tensor *t, int64_t first, int64_t count, int64_t
         memset(grad_row(t, first + i) + at, 0, (size_t)width * sizeof(real));
 }
 
+/* Head kv of the keys [k0, k1) of a sequence, whose first row is `first`, with all queries that read
+ * them, in tiles that depend on nothing but their number. */
+static void key_grads(const run *r, const node *n, const sequence *keys, int64_t kv, sums what,
+                      int64_t k0, int64_t k1, int64_t first)
+{
+    const attn *a = n->arg;
+    const int64_t group = a->n_head / a->n_head_kv;
+    clear_columns(n->in[K], first, k1 - k0, kv * a->d_key, a->d_key);
+    if (n->in[V])
+        clear_columns(n->in[V], first, k1 - k0, kv * a->d_value, a->d_value);
+    for (const sequence *s = r->at.batch->seq; s < r->at.batch->seq + r->at.batch->n_seq; s++) {
+        const row_cut even = cut_rows(s->n * group, tile_size(a));
+        if (s->n == 0 || key_sequence(r, a, &r->at.batch->row[s->first]) != keys)
+            continue;
+        for (int64_t u = 0; u < even.n; u++) {
+            const int64_t p0 = block_row(&even, u);
+            const query_tile c = tile_make(r, n, s->first, group, kv * group, p0,
+                                           block_row(&even, u + 1) - p0);
+            tile_grads(r, n, &c, what, k0, k1, first);
+        }
+    }
+}
+
+/* Item u is a key-value head of a sequence of keys. */
+static void head_grads(const run *r, const void *ctx, int64_t u0, int64_t u1)
+{
+    const node *n = ctx;
+    const attn *a = n->arg;
+    const batch *b = key_batch(r, a);
+    for (int64_t u = u0; u < u1; u++) {
+        const sequence *s = &b->seq[u / a->n_head_kv];
+        const int64_t k0 = s->n > 0 ? b->row[s->first].pos : 0;
+        key_grads(r, n, s, u % a->n_head_kv, SUM_DQ | SUM_DK_DV, k0, k0 + s->n, s->first);
+    }
+}
+
+/* The same for one page of keys at a time. */
 static void page_grads(const run *r, const void *ctx, int64_t u0, int64_t u1)
 {
     const node *n = ctx;
     const attn *a = n->arg;
     const batch *b = key_batch(r, a);
     int64_t u = 0; /* pages of all sequences of keys, a head each */
-    for (const sequence *ks = b->seq; ks < b->seq + b->n_seq; ks++)
-        for (int64_t page = 0; page < row_blocks(ks->n, PAGE_ROWS); page++)
-            for (int64_t kv = 0; kv < a->n_head_kv; kv++, u++) {
-                if (u < u0 || u >= u1)
-                    continue;
-                const int64_t first = ks->first + page * PAGE_ROWS, k0 = b->row[first].pos;
-                const int64_t left = ks->n - page * PAGE_ROWS;
-                const int64_t keys = left < PAGE_ROWS ? left : PAGE_ROWS;
-                clear_columns(n->in[K], first, keys, kv * a->d_key, a->d_key);
-                if (n->in[V])
-                    clear_columns(n->in[V], first, keys, kv * a->d_value, a->d_value);
-                for (int64_t s = 0; s < r->at.batch->n_seq; s++) {
-                    const sequence *q = &r->at.batch->seq[s];
-                    if (q->n > 0 && key_sequence(r, a, &r->at.batch->row[q->first]) == ks)
-                        collect_grads(r, n, q, kv, first, k0, k0 + keys);
-                }
-            }
+    for (const sequence *s = b->seq; s < b->seq + b->n_seq; s++) {
+        const int64_t start = s->n > 0 ? b->row[s->first].pos : 0, end = start + s->n;
+        for (int64_t k0 = start; k0 < end; k0 = page_end(k0, end))
+            for (int64_t kv = 0; kv < a->n_head_kv; kv++, u++)
+                if (u >= u0 && u < u1)
+                    key_grads(r, n, s, kv, SUM_DK_DV, k0, page_end(k0, end), s->first + k0 - start);
+    }
 }
 
 /* The contribution of a tile of one head to the bias table. */
 static void bias_grad(const run *r, const node *n, const query_tile *c)
 {
-    real *p = side_take(QUERY_TILE * PAGE_ROWS * sizeof *p), *to = n->in[BIAS]->grad + c->h0;
-    real *ds = side_take(QUERY_TILE * PAGE_ROWS * sizeof *ds);
+    query_rows t = { .tile = *c };
+    query_rows_take(r, n, &t);
+    real *p = take_rows_of(c, PAGE_ROWS), *ds = take_rows_of(c, PAGE_ROWS);
+    real *to = n->in[BIAS]->grad + c->h0;
     const int64_t last = r->at.batch->row[pair_row(c, c->n - 1)].pos;
     for (int64_t k0 = c->first_key; k0 < c->end_key; k0 = page_end(k0, c->end_key)) {
         int64_t at[QUERY_TILE + PAGE_ROWS];
         const int64_t k1 = page_end(k0, c->end_key);
-        slopes(r, n, c, k0, k1, 1, p, ds);
+        slopes(r, n, &t, k0, k1, 1, p, ds);
         tile_buckets(r, n, c, k0, k1, at);
         for (int64_t i = 0; i < c->n; i++) {
             const int64_t shift = last - r->at.batch->row[pair_row(c, i)].pos;
@@ -190,7 +270,7 @@ static void bias_grad(const run *r, const node *n, const query_tile *c)
                 to[at[j + shift]] += ds[i * PAGE_ROWS + j];
         }
     }
-    side_give(p);
+    side_give(t.q);
 }
 
 static void bias_grads(const run *r, const void *ctx, int64_t h0, int64_t h1)
@@ -228,10 +308,32 @@ static void sink_grads(const run *r, const void *ctx, int64_t h0, int64_t h1)
     }
 }
 
-void attention_backward(run *r, const node *n)
+/* dq, dk and dv, in one pass if there are enough heads: 5 products for each page and tile, against 7
+ * in two passes, whose items are many. */
+static void input_grads(const run *r, const node *n, double work)
 {
     const attn *a = n->arg;
     const batch *b = key_batch(r, a);
+    const int64_t threads = r->pool ? pool_threads(r->pool) : 1, heads = b->n_seq * a->n_head_kv;
+    const int64_t tiles = attention_tiles(r, a);
+    int64_t pages = 0;
+    if (5 * threads * row_blocks(heads, threads) <= 7 * heads) {
+        parallel(r, heads, (int64_t)(work / (double)heads), head_grads, n);
+        return;
+    }
+    for (const sequence *s = b->seq; s < b->seq + b->n_seq; s++) {
+        const int64_t k0 = s->n > 0 ? b->row[s->first].pos : 0;
+        const int64_t before = k0 % PAGE_ROWS;
+        pages += row_blocks(before + s->n, PAGE_ROWS) * a->n_head_kv;
+    }
+    parallel(r, tiles, (int64_t)(work / (double)tiles), query_grads, n);
+    if (pages > 0)
+        parallel(r, pages, (int64_t)(work / (double)pages), page_grads, n);
+}
+
+void attention_backward(run *r, const node *n)
+{
+    const attn *a = n->arg;
     if (rows(n->out) == 0) {
         for (int i = K; i <= SINK; i++)
             grad_clear(n->in[i]);
@@ -239,15 +341,9 @@ void attention_backward(run *r, const node *n)
     }
     const double work = 3 * attention_keys_seen(r, a) * (double)(a->d_key + a->d_value) *
                         (double)a->n_head;
-    const int64_t tiles = attention_tiles(r, a);
-    int64_t pages = 0;
-    for (const sequence *s = b->seq; s < b->seq + b->n_seq; s++)
-        pages += row_blocks(s->n, PAGE_ROWS) * a->n_head_kv;
     parallel(r, rows(n->out) * a->n_head, a->d_value, deltas, n);
-    if (n->in[Q]->needs_grad)
-        parallel(r, tiles, (int64_t)(work / (double)tiles), attention_query_grads, n);
-    if (n->in[K]->needs_grad || (n->in[V] && n->in[V]->needs_grad))
-        parallel(r, pages, (int64_t)(work / (double)pages), page_grads, n);
+    if (n->in[Q]->needs_grad || n->in[K]->needs_grad || (n->in[V] && n->in[V]->needs_grad))
+        input_grads(r, n, work);
     if (n->in[BIAS] && n->in[BIAS]->needs_grad)
         parallel(r, a->n_head, (int64_t)(work / (double)a->n_head), bias_grads, n);
     if (n->in[SINK] && n->in[SINK]->needs_grad)

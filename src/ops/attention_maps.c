@@ -6,11 +6,12 @@
 
 #include <string.h>
 
-static void map_scores_forward(run *r, const node *n)
+static void map_scores_rows(const run *r, const void *ctx, int64_t u0, int64_t u1)
 {
+    const node *n = ctx;
     const attn *a = n->arg;
     const int64_t H = a->n_head;
-    for (int64_t u = 0; u < rows(n->out); u++) {
+    for (int64_t u = u0; u < u1; u++) {
         const key_range g = keys_of(r, n, &r->at.batch->row[u / H]);
         real *s = row(n->out, u);
         for (int64_t j = 0; j < cols(n->out); j++)
@@ -24,12 +25,19 @@ static void map_scores_forward(run *r, const node *n)
     }
 }
 
-static void map_probs_forward(run *r, const node *n)
+static void map_scores_forward(run *r, const node *n)
 {
-    for (int64_t u = 0; u < rows(n->out); u++) {
+    const attn *a = n->arg;
+    parallel(r, rows(n->out), 2 * a->d_key * cols(n->out), map_scores_rows, n);
+}
+
+static void map_probs_rows(const run *r, const void *ctx, int64_t u0, int64_t u1)
+{
+    const node *n = ctx;
+    for (int64_t u = u0; u < u1; u++) {
         real *p = row(n->out, u), max;
         memcpy(p, row(n->in[0], u), (size_t)cols(n->out) * sizeof *p);
-        real sum = r->kern->exp_block(p, cols(n->out), &max);
+        real sum = r->kern->exp_block(p, cols(n->out), 1, &max);
         if (n->in[1]) {
             real sink = values(n->in[1])[u % cols(n->in[1])];
             r->kern->exp_less(&sink, 1, max);
@@ -38,6 +46,11 @@ static void map_probs_forward(run *r, const node *n)
         for (int64_t j = 0; j < cols(n->out); j++)
             p[j] = max > -INFINITY ? p[j] / sum : 0;
     }
+}
+
+static void map_probs_forward(run *r, const node *n)
+{
+    parallel(r, rows(n->out), 8 * cols(n->out), map_probs_rows, n);
 }
 
 static cost map_cost(const run *r, const node *n)

@@ -123,17 +123,19 @@ query_tile tile_make(const run *r, const node *n, int64_t first, int64_t group, 
     return c;
 }
 
+void tile_gather(const query_tile *c, const real *t, int64_t stride, int64_t width, real *to)
+{
+    for (int64_t p = 0; p < c->n; p++)
+        memcpy(to + p * width, t + pair_row(c, p) * stride + pair_head(c, p) * width,
+               (size_t)width * sizeof(real));
+}
+
 void tile_pack(const run *r, const query_tile *c, const real *t, int64_t stride, int64_t width,
                real *packed)
 {
-    real *rows_of = side_take(QUERY_FLOATS * sizeof *rows_of);
-    const bool apart = c->group > 1; /* the heads of a row are not evenly spaced as rows are */
-    const real *from = apart ? rows_of : t + pair_row(c, 0) * stride + c->h0 * width;
-    for (int64_t p = 0; apart && p < c->n; p++)
-        memcpy(rows_of + p * width, t + pair_row(c, p) * stride + pair_head(c, p) * width,
-               (size_t)width * sizeof(real));
-    r->kern->pack(packed, from, apart ? width : stride, 1, c->n, width, false, 0,
-                  row_blocks(c->n, r->kern->rows));
+    real *rows_of = side_take((size_t)(c->n * width) * sizeof *rows_of);
+    tile_gather(c, t, stride, width, rows_of);
+    r->kern->pack(packed, rows_of, width, 1, c->n, width, 0, row_blocks(c->n, r->kern->rows));
     side_give(rows_of);
 }
 
@@ -156,19 +158,36 @@ static void cap_scores(const run *r, real *s, int64_t n, real cap)
         s[j] *= cap;
 }
 
+int64_t tile_block(const run *r, const query_tile *c, int64_t k0)
+{
+    const row_cut blocks = cut_rows(c->n, r->kern->rows);
+    int64_t b = 0;
+    while (b + 1 < blocks.n && c->hi[block_row(&blocks, b + 1) - 1] <= k0)
+        b++;
+    return b;
+}
+
+void tile_dots(const run *r, const node *n, const query_tile *c, const real *packed_q, int64_t k0,
+               int64_t k1, real *s, int64_t stride)
+{
+    const attn *a = n->arg;
+    const row_set keys = tile_keys(r, &c->k, k0, c->k_at, a->d_key);
+    r->kern->product(s, stride, false, packed_q, c->n, a->d_key, &keys, true, tile_block(r, c, k0),
+                     row_blocks(c->n, r->kern->rows), 0, k1 - k0);
+}
+
 void tile_score(const run *r, const node *n, const query_tile *c, const real *packed_q, int64_t k0,
                 int64_t k1, real *s, int64_t stride)
 {
     const attn *a = n->arg;
     const tensor *bias = n->in[BIAS];
-    const row_set keys = tile_keys(r, &c->k, k0, c->k_at, a->d_key);
     int64_t at[QUERY_TILE + PAGE_ROWS];
     const int64_t last = r->at.batch->row[pair_row(c, c->n - 1)].pos;
+    const row_cut blocks = cut_rows(c->n, r->kern->rows);
     if (bias)
         tile_buckets(r, n, c, k0, k1, at);
-    r->kern->product(s, stride, false, packed_q, c->n, a->d_key, &keys, true, 0,
-                     row_blocks(c->n, r->kern->rows), 0, k1 - k0);
-    for (int64_t p = 0; p < c->n; p++) {
+    tile_dots(r, n, c, packed_q, k0, k1, s, stride);
+    for (int64_t p = block_row(&blocks, tile_block(r, c, k0)); p < c->n; p++) {
         real *row_of = s + p * stride;
         for (int64_t j = 0; j < k1 - k0; j++)
             row_of[j] *= a->scale;
@@ -180,16 +199,26 @@ void tile_score(const run *r, const node *n, const query_tile *c, const real *pa
     }
 }
 
-static int64_t tiles_of(const attn *a, const sequence *s)
+/* Pairs of a tile in forward: as many as fit, if that leaves every thread some tiles. The size
+ * changes no bit. */
+static int64_t tile_pairs(const run *r, const attn *a)
 {
-    return row_blocks(s->n * (a->n_head / a->n_head_kv), tile_size(a));
+    const int64_t most = tile_size(a), least = most < 24 ? most : 24;
+    const int64_t threads = r->pool ? pool_threads(r->pool) : 1;
+    const int64_t share = r->at.batch->n_row * a->n_head / (4 * threads);
+    return share < least ? least : share < most ? share : most;
+}
+
+static int64_t tiles_of(const run *r, const attn *a, const sequence *s)
+{
+    return row_blocks(s->n * (a->n_head / a->n_head_kv), tile_pairs(r, a));
 }
 
 int64_t attention_tiles(const run *r, const attn *a)
 {
     int64_t all = 0;
     for (int64_t s = 0; s < r->at.batch->n_seq; s++)
-        all += tiles_of(a, &r->at.batch->seq[s]) * a->n_head_kv;
+        all += tiles_of(r, a, &r->at.batch->seq[s]) * a->n_head_kv;
     return all;
 }
 
@@ -200,12 +229,12 @@ void attention_each_tile(const run *r, const node *n, int64_t u0, int64_t u1, qu
     int64_t before = 0;
     for (int64_t i = 0; i < r->at.batch->n_seq; i++) {
         const sequence *s = &r->at.batch->seq[i];
-        const int64_t tiles = tiles_of(a, s), pairs = s->n * group;
+        const int64_t tiles = tiles_of(r, a, s), pairs = s->n * group;
         for (int64_t u = 0; u < tiles * a->n_head_kv; u++) {
             if (before + u < u0 || before + u >= u1)
                 continue;
             const int64_t at = tiles - 1 - u / a->n_head_kv, kv = u % a->n_head_kv;
-            const row_cut even = cut_rows(pairs, tile_size(a));
+            const row_cut even = cut_rows(pairs, tile_pairs(r, a));
             const int64_t p0 = block_row(&even, at);
             const query_tile c = tile_make(r, n, s->first, group, kv * group, p0,
                                            block_row(&even, at + 1) - p0);

@@ -1,7 +1,8 @@
 /* attention_tile.h - the keys each query attends to, and tiles of queries.
  *
- * A tile is up to 24 pairs of a query and a head, all of one sequence and of one key-value head, so
- * that their scores with a page of keys are one matrix product:
+ * A tile is up to 256 pairs of a query and a head, all of one sequence and of one key-value head, so
+ * that their scores with a page of keys are one matrix product. The page becomes a panel of floats
+ * once for all of them:
  *
  *                     keys of the sequence, at absolute positions
  *            |<-------- block of 256 -------->|<-------- block of 256 -------->|
@@ -9,7 +10,7 @@
  *     tile 0  q K^T      q K^T     ...          one softmax state (m, l, o) per block,
  *     tile 1   ...                              blocks merged from left to right
  *
- * In forward, threads take whole tiles. In backward, tiles own dq, pages of keys own dk and dv. */
+ * In forward, threads take whole tiles; attention_backward.c draws what they take there. */
 #ifndef WEFT_OPS_ATTENTION_TILE_H
 #define WEFT_OPS_ATTENTION_TILE_H
 
@@ -17,8 +18,8 @@
 
 #define KEY_BLOCK 256 /* keys whose scores are summed at once; blocks begin at multiples of it */
 
-#define QUERY_TILE   24         /* most pairs of query and head ... */
-#define QUERY_FLOATS (24 * 128) /* ... and floats in a tile; MAX_HEAD must fit */
+#define QUERY_TILE   256        /* most pairs of query and head ... */
+#define QUERY_FLOATS (256 * 64) /* ... and floats in a tile; MAX_HEAD must fit */
 
 enum { Q, K, V, BIAS, SINK };
 enum { STREAM_K, STREAM_V };
@@ -74,7 +75,10 @@ int64_t tile_size(const attn *a);
 query_tile tile_make(const run *r, const node *n, int64_t first, int64_t group, int64_t h0,
                      int64_t p0, int64_t count);
 
-/* The pairs' rows of t, `width` values per head, packed as the left side of a product. */
+/* The pairs' rows of t, `width` values per head, one after the other. */
+void tile_gather(const query_tile *c, const real *t, int64_t stride, int64_t width, real *to);
+
+/* They, packed as the left side of a product. */
 void tile_pack(const run *r, const query_tile *c, const real *t, int64_t stride, int64_t width,
                real *packed);
 
@@ -98,7 +102,15 @@ static inline row_set tile_keys(const run *r, const view *v, int64_t pos, int64_
 void tile_buckets(const run *r, const node *n, const query_tile *c, int64_t k0, int64_t k1,
                   int64_t at[QUERY_TILE + PAGE_ROWS]);
 
-/* Scores with the keys [k0, k1) of one page, rows `stride` apart. */
+/* The first block of pairs, as products cut them, that may see keys from k0 on. Positions ascend, so
+ * no pair before it does: products leave those out. */
+int64_t tile_block(const run *r, const query_tile *c, int64_t k0);
+
+/* q . k of the keys [k0, k1) of one page, rows `stride` apart, from tile_block on. */
+void tile_dots(const run *r, const node *n, const query_tile *c, const real *packed_q, int64_t k0,
+               int64_t k1, real *s, int64_t stride);
+
+/* The same as scores: scaled, with bias and cap. */
 void tile_score(const run *r, const node *n, const query_tile *c, const real *packed_q, int64_t k0,
                 int64_t k1, real *s, int64_t stride);
 

@@ -113,7 +113,7 @@ static void route_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
     for (int64_t i = i0; i < i1; i++) {
         real *s = row(p->score, i), max;
         int32_t *chosen = p->chosen + i * k;
-        const real sum = how->kind == ROUTE_SOFTMAX ? r->kern->exp_block(s, how->n_expert, &max)
+        const real sum = how->kind == ROUTE_SOFTMAX ? r->kern->exp_block(s, how->n_expert, 1, &max)
                                                     : 0;
         if (how->kind == ROUTE_SIGMOID)
             r->kern->activate(s, s, ACT_SIGMOID, how->n_expert);

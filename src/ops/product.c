@@ -20,31 +20,49 @@ typedef struct job {
     row_set w;
     int64_t i_step, j_step;       /* strides of the left side's rows and terms */
     int64_t N, J, C;              /* rows, terms of a sum, columns of y */
-    bool w_transposed, add, bf16; /* w: see kernels.h; add to y; round the left side */
+    bool w_transposed, add, bf16; /* w: see kernels.h; add to y; class bf16 */
     int64_t left, right;          /* parts of the rows and of the panels, for threads */
 } job;
+
+static bool in_bf16(const tensor *w)
+{
+    return w->bf16 || w->bf16_copy;
+}
 
 /* Integer formats multiply in class i8; not in double, which must be exact. */
 static bool in_i8(const tensor *w)
 {
-    return w->type->quants != NULL && sizeof(real) == sizeof(float);
+    return !in_bf16(w) && w->type->quants != NULL && sizeof(real) == sizeof(float);
+}
+
+/* Class bf16 packs terms in groups of 32; in backward rows are terms. */
+static int64_t whole_groups(int64_t n)
+{
+    return (n + 31) / 32 * 32;
+}
+
+const char *product_class(const tensor *w)
+{
+    return in_i8(w) ? "i8" : in_bf16(w) ? "bf16" : "f32";
 }
 
 void product_plan(run *r, int64_t n_row, const tensor *w)
 {
-    const int64_t widest = cols(w) > rows(w) ? cols(w) : rows(w);
     const bool back = r->tape != NULL;
+    const int64_t widest = back && rows(w) > cols(w) ? rows(w) : cols(w);
     if (in_i8(w))
         scratch_need(r, pack_i8_bytes(n_row, cols(w)));
-    if (back || !in_i8(w))
-        scratch_need(r, (size_t)(n_row * (back ? widest : cols(w))) * sizeof(real));
+    if (in_bf16(w))
+        scratch_need(r, pack_bf16_bytes(back ? whole_groups(n_row) : n_row, whole_groups(widest)));
+    else if (back || !in_i8(w))
+        scratch_need(r, (size_t)(n_row * widest) * sizeof(real));
 }
 
 void product_plan_both(run *r, int64_t n_row, const tensor *w)
 {
     const int64_t widest = cols(w) > rows(w) ? cols(w) : rows(w);
     product_plan(r, n_row, w);
-    scratch_need(r, (size_t)(n_row * widest) * sizeof(real));
+    scratch_need(r, pack_bf16_bytes(n_row, whole_groups(widest)));
 }
 
 /* ---- on one thread --------------------------------------------------------------------------- */
@@ -52,13 +70,25 @@ void product_plan_both(run *r, int64_t n_row, const tensor *w)
 static void pack_blocks(const run *r, const void *ctx, int64_t b0, int64_t b1)
 {
     const job *j = ctx;
-    r->kern->pack(r->work, j->x.at, j->i_step, j->j_step, j->N, j->J, j->bf16, b0, b1);
+    r->kern->pack(r->work, j->x.at, j->i_step, j->j_step, j->N, j->J, b0, b1);
+}
+
+static void pack_bf16_blocks(const run *r, const void *ctx, int64_t b0, int64_t b1)
+{
+    const job *j = ctx;
+    r->kern->pack_bf16(r->work, j->x.at, j->i_step, j->j_step, j->N, j->J, b0, b1);
 }
 
 static void pack_i8_blocks(const run *r, const void *ctx, int64_t b0, int64_t b1)
 {
     const job *j = ctx;
     r->kern->pack_i8(r->work, j->x.at, j->x.stride, j->N, j->J, b0, b1);
+}
+
+/* Rows of a block that one call takes as a whole. */
+static int block_rows(const run *r, const job *j)
+{
+    return j->bf16 ? r->kern->rows_bf16 : r->kern->rows;
 }
 
 static int64_t panel_start(const run *r, const job *j, int64_t p)
@@ -69,14 +99,19 @@ static int64_t panel_start(const run *r, const job *j, int64_t p)
 static void multiply_parts(const run *r, const void *ctx, int64_t p0, int64_t p1)
 {
     const job *j = ctx;
-    const int64_t blocks = row_blocks(j->N, r->kern->rows);
+    const int64_t blocks = row_blocks(j->N, block_rows(r, j));
     const int64_t panels = row_blocks(j->C, r->kern->panel);
     for (int64_t p = p0; p < p1; p++) {
         const int64_t a = p / j->right, b = p % j->right;
-        r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, j->w_transposed,
-                         blocks * a / j->left, blocks * (a + 1) / j->left,
-                         panel_start(r, j, panels * b / j->right),
-                         panel_start(r, j, panels * (b + 1) / j->right));
+        const int64_t block0 = blocks * a / j->left, block1 = blocks * (a + 1) / j->left;
+        const int64_t c0 = panel_start(r, j, panels * b / j->right);
+        const int64_t c1 = panel_start(r, j, panels * (b + 1) / j->right);
+        if (j->bf16)
+            r->kern->product_bf16(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w,
+                                  j->w_transposed, block0, block1, c0, c1);
+        else
+            r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w,
+                             j->w_transposed, block0, block1, c0, c1);
     }
 }
 
@@ -122,7 +157,7 @@ static void cut_job(const run *r, job *j)
     j->left = j->right = 1;
     if (threads == 1)
         return;
-    if (j->w_transposed) {
+    if (j->w_transposed || j->bf16) {
         j->right = smaller(panels, wish);
         if (j->right < 2 * threads)
             j->left = smaller(high, divided_up(wish, j->right));
@@ -130,13 +165,14 @@ static void cut_job(const run *r, job *j)
         j->left = smaller(high, wish);
         j->right = smaller(panels, divided_up(wish, j->left));
         if (j->left * j->right < 2 * threads)
-            j->left = smaller(row_blocks(j->N, r->kern->rows), divided_up(2 * threads, j->right));
+            j->left = smaller(row_blocks(j->N, block_rows(r, j)),
+                              divided_up(2 * threads, j->right));
     }
 }
 
 static void multiply_real(run *r, job *j)
 {
-    pack_left(r, j, pack_blocks, r->kern->rows);
+    pack_left(r, j, j->bf16 ? pack_bf16_blocks : pack_blocks, block_rows(r, j));
     cut_job(r, j);
     const int64_t parts = j->left * j->right;
     parallel(r, parts, j->N * j->J * j->C / parts, multiply_parts, j);
@@ -177,7 +213,7 @@ static job by_weight(const run *r, matrix y, matrix x, const tensor *w, bool w_t
                   .J = x.cols,
                   .C = w_transposed ? rows(w) : cols(w),
                   .w_transposed = w_transposed,
-                  .bf16 = w->bf16_copy != NULL };
+                  .bf16 = in_bf16(w) };
 }
 
 void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
@@ -214,14 +250,14 @@ void product_dw(run *r, const tensor *w, bool add, matrix dy, matrix x)
 {
     job j = { .y = { w->grad, rows(w), cols(w), cols(w), 0 },
               .x = dy,
-              .w = number_rows(r, x, w->bf16_copy != NULL),
+              .w = number_rows(r, x, in_bf16(w)),
               .i_step = 1,
               .j_step = dy.stride,
               .N = dy.cols,
               .J = dy.rows,
               .C = x.cols,
               .add = add,
-              .bf16 = w->bf16_copy != NULL };
+              .bf16 = in_bf16(w) };
     if (dy.rows == 0 && !add)
         grad_clear((tensor *)w);
     else if (dy.rows > 0)

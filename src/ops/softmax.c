@@ -11,7 +11,7 @@ static void softmax_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
     for (int64_t i = i0; i < i1; i++) {
         real *y = row(n->out, i), max;
         memcpy(y, row(n->in[0], i), (size_t)cols(n->out) * sizeof *y);
-        const real sum = r->kern->exp_block(y, cols(n->out), &max);
+        const real sum = r->kern->exp_block(y, cols(n->out), 1, &max);
         for (int64_t k = 0; k < cols(n->out); k++)
             y[k] /= sum;
     }

@@ -73,6 +73,7 @@ static inline row_set dtype_rows(const dtype *t, const kernels *k, const void *d
                                                       : -1,
                       .tile = k->tile[t->kind] ? k->tile[t->kind] : t->tile,
                       .quants = t->quants,
+                      .pairs = t->quants ? k->pairs : NULL,
                       .form = t->form,
                       .kind = t->kind };
 }

@@ -20,6 +20,7 @@ typedef struct tensor {
     /* For a weight used in products: the same values in panels (kernels.h); or NULL. */
     const void *panels;
     bool multiplied;
+    bool bf16; /* products with it are computed in class bf16 */
 
     /* For training; see tape.h. A parameter's gradient lies in the flat block of all gradients. */
     real *grad;                /* rows are `stride` apart, as in data */

@@ -341,6 +341,44 @@ static void same_answer_in_every_format(void **state)
     print_message(": 1 distinct answer each\n");
 }
 
+/* One answer of all arrangements and of all tables, which write the same order. Emulated tiles
+ * compute a text only once: they are slow. */
+static void same_answer_in_class_bf16(void **state)
+{
+    (void)state;
+    const dtype *const weights[] = { &dtype_f32, &dtype_bf16, &dtype_q8_0, &dtype_q4_k };
+    int tried = 0;
+    for (int w = quick() ? 1 : 0; w < 4; w += quick() ? 2 : 1) {
+        fixture_model f;
+        float answer[V];
+        open_weights(&f, weights[w]);
+        model_compute_bf16(&f.model);
+        for (int t = 0; kernels_table(t); t++) {
+            const kernels *kern = kernels_table(t);
+            tally one = { 0 };
+            if (strstr(kern->name, "emulated")) {
+                arrangement a;
+                begin(&a, &f, &dtype_f16, kern, 1);
+                compare(&one, &a, 0);
+                end(&a);
+            } else {
+                one = arrange(&f, &dtype_f16, kern, 1, EVERY);
+            }
+            if (t == 0)
+                memcpy(answer, one.answer, sizeof answer);
+            if (one.differ > 0)
+                fail_msg("%s, %s weights: %d of %d arrangements differ", kern->name,
+                         weights[w]->name, one.differ, one.tried);
+            if (kern != &kernels_scalar)
+                assert_memory_equal(one.answer, answer, sizeof answer);
+            tried += one.tried;
+        }
+        close_llama(&f);
+    }
+    print_message("%d arrangements in class bf16: 1 distinct answer for each type of weights\n",
+                  tried);
+}
+
 /* Windows limit the keys of a query; the result must still not depend on how tokens are fed. */
 static void same_answer_with_a_window(void **state)
 {
@@ -431,6 +469,31 @@ static void tempted_product(real *y, int64_t y_stride, bool add, const real *a, 
                 sum += a[i * J + k] * t[k];
             y[i * y_stride + c] = sum;
         }
+}
+
+/* The same in class bf16: many rows are summed in the order of class f32. Both pack rows alike. */
+static void tempted_product_bf16(real *y, int64_t y_stride, bool add, const void *a, int64_t N,
+                                 int64_t J, const row_set *w, bool w_transposed, int64_t i0,
+                                 int64_t i1, int64_t c0, int64_t c1)
+{
+    if (N >= 8 && J <= TILE)
+        kernels_scalar.product(y, y_stride, add, a, N, J, w, w_transposed, i0, i1, c0, c1);
+    else
+        kernels_scalar.product_bf16(y, y_stride, add, a, N, J, w, w_transposed, i0, i1, c0, c1);
+}
+
+static void planted_bf16_defect_is_seen(void **state)
+{
+    (void)state;
+    fixture_model f;
+    kernels defective = kernels_scalar;
+    defective.product_bf16 = tempted_product_bf16;
+    open_weights(&f, &dtype_bf16);
+    model_compute_bf16(&f.model);
+    const tally seen = arrange(&f, &dtype_f32, &defective, 1, quick() ? 1 : EVERY);
+    print_message("class bf16: %d of %d arrangements differ\n", seen.differ, seen.tried);
+    assert_true(seen.differ > 0);
+    close_llama(&f);
 }
 
 /* A planted defect: an order of summation that depends on how the threads split the work. */
@@ -555,6 +618,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("arrangements: the same logits, by memcmp", same_answer_every_time),
         TEST("arrangements: the same logits in every format", same_answer_in_every_format),
+        TEST("arrangements: one answer in class bf16, of all tables with fused multiply-adds",
+             same_answer_in_class_bf16),
+        TEST("arrangements: a planted defect of class bf16 is seen", planted_bf16_defect_is_seen),
         TEST("arrangements: the same logits with a sliding window", same_answer_with_a_window),
         TEST("arrangements: the same logits with windows by layer, caps, sinks and experts",
              same_answer_in_other_decoders),

@@ -39,6 +39,7 @@ static const shown_model shown[] = {
 
 typedef struct kept {
     char name[96];
+    char second[96]; /* its second input: the weight of a product */
     int64_t rows, cols;
     float *data;
 } kept;
@@ -54,6 +55,7 @@ static void keep(void *ud, const weft_trace_tensor *t)
     assert_true(to->n < MAX_SEEN);
     kept *k = &to->at[to->n++];
     snprintf(k->name, sizeof k->name, "%s", t->name);
+    snprintf(k->second, sizeof k->second, "%s", t->n_input > 1 ? t->inputs[1] : "");
     k->rows = t->rows;
     k->cols = t->cols;
     k->data = calloc((size_t)(t->rows * t->cols) + 1, sizeof *k->data);
@@ -212,6 +214,34 @@ static int compare_below(const json_t *at, const traced *seen, const char *model
     return n;
 }
 
+/* The best token of each layer has the logit that a trace's lens has there. */
+static void compare_lens(const json_t *root, const traced *trace, const char *model)
+{
+    size_t i;
+    const json_t *one, *layer;
+    json_array_foreach(json_object_get(root, "views"), i, one)
+    {
+        size_t l;
+        if (strcmp(json_string_value(json_object_get(one, "view")), "output") != 0)
+            continue;
+        json_array_foreach(json_object_get(one, "lens"), l, layer)
+        {
+            char name[96];
+            snprintf(name, sizeof name, "lens.%zu.output", l);
+            const kept *k = find(trace, name);
+            snprintf(name, sizeof name, "lens.%zu.output.softcap", l);
+            k = find(trace, name) ? find(trace, name) : k;
+            const json_t *best = json_array_get(json_object_get(layer, "best"), 0);
+            const int64_t id = json_integer_value(json_object_get(best, "id"));
+            assert_non_null(k);
+            const float want = k->data[(k->rows - 1) * k->cols + id];
+            const float got = (float)json_number_value(json_object_get(best, "z"));
+            assert_that(memcmp(&got, &want, sizeof got) == 0, "%s: lens %zu says %.9g, trace %.9g",
+                        model, l, (double)got, (double)want);
+        }
+    }
+}
+
 static void numbers_are_a_trace(void **state)
 {
     (void)state;
@@ -227,6 +257,7 @@ static void numbers_are_a_trace(void **state)
                                         .json = true,
                                         .all = true });
         const int n = compare_below(root, &seen, shown[i].path);
+        compare_lens(root, &seen, shown[i].path);
         assert_that(n > 20, "%s: only %d tensors", shown[i].path, n);
         json_decref(root);
         forget(&seen);
@@ -808,6 +839,138 @@ static void feed_forward_adds_up(void **state)
     }
 }
 
+/* ---- products by hand, and the cache */
+
+/* What the model multiplies: in class i8, x rounded to a scale for 32 columns. */
+static double multiplied(const float *x, int64_t k, int64_t n, bool i8)
+{
+    const int64_t from = k / 32 * 32;
+    float most = 0;
+    for (int64_t j = from; j < from + 32 && j < n; j++)
+        most = fmaxf(most, fabsf(x[j]));
+    return i8 && most > 0 ? rint((double)(x[k] * (127 / most))) * (double)(most / 127)
+                          : (double)x[k];
+}
+
+/* Number k of a product: x of the trace, times row k of those that the page has, is y. */
+static void check_product(const json_t *p, const traced *seen, int64_t i, int64_t k, double y)
+{
+    const kept *x = found(seen, word(part(p, "x"), "name"));
+    const json_t *w = part(p, "w"), *b = json_object_get(p, "b");
+    const bool i8 = strcmp(word(p, "class"), "i8") == 0;
+    assert_int_equal(i8, strcmp(word(p, "type"), "q8_0") == 0);
+    double sum = b ? number(b, k) : 0, size = fabs(sum);
+    assert_true((k + 1) * x->cols <= (int64_t)json_array_size(w));
+    for (int64_t c = 0; c < x->cols; c++) {
+        const double one = multiplied(x->data + i * x->cols, c, x->cols, i8) *
+                           number(w, k * x->cols + c);
+        sum += one;
+        size += fabs(one);
+    }
+    assert_that(fabs(sum - y) <= 2e-6 * size + 1e-9, "%s, number %lld of row %lld: %.9g, not %.9g",
+                word(p, "weight"), (long long)k, (long long)i, sum, y);
+}
+
+/* q of every head and token, and the first number that W_O adds. */
+static void check_projections(const json_t *l, const traced *seen)
+{
+    const json_t *q = part(l, "project"), *o = part(l, "output");
+    const kept *y = found(seen, word(part(q, "y"), "name")),
+               *out = found(seen, word(part(o, "y"), "name"));
+    const int64_t H = (int64_t)value(l, "n_head"), step = (int64_t)value(q, "step");
+    assert_int_equal(step * H, y->cols);
+    assert_int_equal((int64_t)value(q, "first"), 0);
+    assert_string_equal(word(o, "weight"), out->second);
+    for (int64_t i = 0; i < N; i++) {
+        for (int64_t h = 0; h < H; h++)
+            check_product(q, seen, i, h, (double)y->data[i * y->cols + h * step]);
+        check_product(o, seen, i, 0, (double)out->data[i * out->cols]);
+    }
+}
+
+/* The logit of the best token: the row that the head reads, times the head's row of that token. */
+static void check_head(const json_t *v, const traced *seen)
+{
+    const kept *z = found(seen, "output");
+    const json_t *head = part(v, "head"), *best = json_array_get(part(v, "best"), 0);
+    const int64_t row = (int64_t)value(v, "row"), id = (int64_t)value(best, "id");
+    assert_int_equal((int64_t)value(head, "first"), id);
+    assert_string_equal(word(head, "weight"), z->second);
+    assert_int_equal(json_is_true(part(v, "tied")), strcmp(z->second, "token_embd.weight") == 0);
+    assert_true((float)value(v, "before") == z->data[row * z->cols + id]);
+    check_product(head, seen, row, 0, value(v, "before"));
+}
+
+static void products_are_by_hand(void **state)
+{
+    (void)state;
+    int n_tied = 0, n_i8 = 0;
+    for (int i = 0; i < N_SHOWN; i++) {
+        static traced seen;
+        weft_model *m = open_shown(&shown[i]);
+        weft_model_info info = { .struct_size = sizeof info };
+        weft_model_get_info(m, &info);
+        (info.task == WEFT_TASK_GENERATE ? trace_decoder : trace_encoder)(m, &seen);
+        json_t *root = views_of(m, text_ids, N, "query,output", NULL, NULL);
+        const json_t *layers = part(first_view(root), "layers");
+        const json_t *output = json_array_get(part(root, "views"), 1);
+        assert_int_equal(json_array_size(layers), info.n_layer);
+        for (size_t l = 0; l < json_array_size(layers); l++) {
+            check_projections(json_array_get(layers, l), &seen);
+            const json_t *p = part(json_array_get(layers, l), "project");
+            n_i8 += strcmp(word(p, "class"), "i8") == 0;
+        }
+        check_head(output, &seen);
+        n_tied += json_is_true(part(output, "tied"));
+        json_decref(root);
+        forget(&seen);
+        weft_model_close(m);
+    }
+    assert_true(n_tied > 0 && n_tied < N_SHOWN);
+    assert_true(n_i8 > 0);
+}
+
+/* Rows of a layer's keys or values in a text without its last token are those in the whole text. */
+static void compare_rows(const json_t *before, const json_t *after, int64_t n)
+{
+    assert_int_equal(json_array_size(part(before, "data")), (size_t)n);
+    assert_int_equal(json_array_size(part(after, "data")), (size_t)n + 1);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < (int64_t)value(before, "cols"); k++)
+            assert_true((float)number(row_of(before, i), k) == (float)number(row_of(after, i), k));
+}
+
+static void cached_rows_stay(void **state)
+{
+    (void)state;
+    static const char *const of[] = { "golden/llama-gqa", "golden/gpt2", "golden/deepseek-v2",
+                                      "golden/gemma2" };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        weft_model *m = open_path(of[i]);
+        json_t *all = views_of(m, text_ids, N, "cache", NULL, NULL);
+        json_t *most = views_of(m, text_ids, N - 1, "cache", NULL, NULL);
+        const json_t *after = part(first_view(all), "layers"),
+                     *kinds = part(first_view(all), "streams");
+        const json_t *before = part(first_view(most), "layers");
+        assert_true(json_array_size(before) > 0);
+        for (size_t l = 0; l < json_array_size(before); l++) {
+            const json_t *a = json_array_get(after, l), *b = json_array_get(before, l);
+            double width = value(part(a, "k"), "cols"), cached = 0;
+            compare_rows(part(b, "k"), part(a, "k"), N - 1);
+            if (json_object_get(a, "v")) {
+                compare_rows(part(b, "v"), part(a, "v"), N - 1);
+                width += value(part(a, "v"), "cols");
+            }
+            for (size_t k = 0; k < json_array_size(kinds); k++)
+                cached += value(json_array_get(kinds, k), "width");
+            assert_true(width == cached);
+        }
+        json_decref(all);
+        json_decref(most);
+        weft_model_close(m);
+    }
+}
+
 /* Numbers that are base64, which ends with a letter of its own for 1 and 2 bytes after the last 3. */
 static size_t compare_base64(const char *at, const json_t *want)
 {
@@ -865,6 +1028,8 @@ int main(void)
         TEST("explain: norms and sums are those of a trace", norms_and_sums),
         TEST("explain: lengths of neurons are of their columns", neurons_have_columns),
         TEST("explain: gates, shares and outputs add up", feed_forward_adds_up),
+        TEST("explain: products by hand are the trace's numbers", products_are_by_hand),
+        TEST("explain: a token that is appended leaves the cached rows", cached_rows_stay),
         TEST("explain: numbers of a page are those of its JSON", page_numbers_are_the_same),
     };
     return RUN(tests);

@@ -1,5 +1,6 @@
 /* The identities on a page: they hold for every family, and each fails when one number that it is
  * about is changed. */
+#include "engine/lens.h"
 #include "explain/checks.h"
 #include "explain/page.h"
 #include "small_model.h"
@@ -22,7 +23,7 @@ typedef struct scene {
     fixture_model f;
     record seen;
     layer_parts layer[MAX_LAYER];
-    float *logits, *cached;
+    float *logits, *cached, *lens, *stream;
     subject subject;
 } scene;
 
@@ -31,20 +32,27 @@ static void scene_open(scene *s, const char *name)
     weft_error err = { 0 };
     *s = (scene){ 0 };
     open_golden(&s->f, name);
-    s->seen = (record){ .mem = &s->f.host.mem, .err = &err, .keep_all = true };
+    const model *m = &s->f.model;
+    s->stream = calloc((size_t)(m->n_layer * m->d_model), sizeof *s->stream);
+    s->seen = (record){ .mem = &s->f.host.mem,
+                        .err = &err,
+                        .keep_all = true,
+                        .stream = s->stream,
+                        .n_layer = m->n_layer };
     engine *e = make_engine(&s->f, (engine_options){ .n_thread = 1, .n_ctx = N, .n_batch = N });
     const trace_spec w = { .observe = record_add,
                            .observe_ud = &s->seen,
-                           .show = { .maps = true, .open = true, .lens = true } };
+                           .show = { .maps = true, .open = true } };
     assert_int_equal(engine_trace(e, &w, &err), WEFT_OK);
     session *one = make_session(e);
     must_feed(one, text_ids, N);
-    const model *m = &s->f.model;
     const size_t size = (size_t)m->n_out * sizeof(float);
     s->logits = malloc(size);
     s->cached = malloc(size);
     memcpy(s->logits, one->logits, size);
     memcpy(s->cached, one->logits, size);
+    s->lens = malloc(size * (size_t)m->n_layer);
+    assert_int_equal(lens_logits(m, e->pool, s->stream, m->n_layer, s->lens, &err), WEFT_OK);
     session_free(one);
     engine_free(e);
     assert_false(s->seen.failed);
@@ -57,7 +65,8 @@ static void scene_open(scene *s, const char *name)
                             .layer = s->layer,
                             .n_token = N,
                             .logits = s->logits,
-                            .cached = s->cached };
+                            .cached = s->cached,
+                            .lens = s->lens };
 }
 
 static void scene_close(scene *s)
@@ -65,6 +74,8 @@ static void scene_close(scene *s)
     record_free(&s->seen);
     free(s->logits);
     free(s->cached);
+    free(s->lens);
+    free(s->stream);
     close_llama(&s->f);
 }
 
@@ -117,15 +128,6 @@ static void swap_rows(const seen *t, int64_t a, int64_t b)
     }
 }
 
-static const seen *last_lens(const scene *s)
-{
-    const seen *last = NULL;
-    for (int64_t i = 0; i < s->seen.n; i++)
-        if (s->seen.at[i].lens && s->seen.at[i].data)
-            last = &s->seen.at[i];
-    return last;
-}
-
 /* Each changes as little as its identity must notice. */
 static void spoil_rows(scene *s)
 {
@@ -171,7 +173,7 @@ static void spoil_sums(scene *s)
 
 static void spoil_lens(scene *s)
 {
-    flip(&last_lens(s)->data[3]);
+    flip(&s->lens[(s->f.model.n_layer - 1) * s->f.model.n_out + 3]);
 }
 
 static void spoil_cache(scene *s)

@@ -303,6 +303,12 @@ static bool stop_at_once(void *ud, const weft_train_progress *p, weft_model *m)
     return false;
 }
 
+static void see_weight(void *ud, const weft_train_tensor *t)
+{
+    (void)ud;
+    (void)t;
+}
+
 /* Options of a run that has not started, for every call. */
 static weft_train_options valid_weft_train_options(objects *f)
 {
@@ -322,6 +328,7 @@ static weft_train_options valid_weft_train_options(objects *f)
     o.threads = 1;
     o.ram_max = CAP;
     o.progress = stop_at_once;
+    o.tensor = see_weight;
     return o;
 }
 

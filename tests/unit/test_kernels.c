@@ -49,6 +49,10 @@ static void rows_of_numbers(const kernels *t, int64_t n)
     assert_memory_equal(y, z, (size_t)n * sizeof *y);
     t->mul(y, a, b, n), s->mul(z, a, b, n);
     assert_memory_equal(y, z, (size_t)n * sizeof *y);
+    t->blend(y, 0.7f, a, -0.3f, n), s->blend(z, 0.7f, a, -0.3f, n);
+    assert_memory_equal(y, z, (size_t)n * sizeof *y);
+    t->softmax_back(y, b, 0.7f, -0.3f, n), s->softmax_back(z, b, 0.7f, -0.3f, n);
+    assert_memory_equal(y, z, (size_t)n * sizeof *y);
     t->rmsnorm(y, a, b, 1e-5f, n), s->rmsnorm(z, a, b, 1e-5f, n);
     check_near("rmsnorm", t, y, z, n, 2e-6);
     t->layernorm(y, a, b, a, 1e-5f, n), s->layernorm(z, a, b, a, 1e-5f, n);
@@ -57,7 +61,7 @@ static void rows_of_numbers(const kernels *t, int64_t n)
     check_near("layernorm", t, y, z, n, 4e-6);
     real max, want;
     memcpy(y, a, (size_t)n * sizeof *y), memcpy(z, a, (size_t)n * sizeof *z);
-    const real sum = t->exp_block(y, n, &max), want_sum = s->exp_block(z, n, &want);
+    const real sum = t->exp_block(y, n, 0.7f, &max), want_sum = s->exp_block(z, n, 0.7f, &want);
     assert_true(max == want);
     assert_true(fabs((double)(sum / want_sum) - 1) < 2e-6);
     check_near("exp_block", t, y, z, n, 3e-7);
@@ -119,7 +123,7 @@ static void exponentials_at_the_ends(void **state)
         real s[40], max;
         for (int k = 0; k < 40; k++)
             s[k] = k == 3 ? 0 : k % 4 == 1 ? -INFINITY : (real)(-3 * k);
-        kernels_table(t)->exp_block(s, 40, &max);
+        kernels_table(t)->exp_block(s, 40, 1, &max);
         assert_true(max == 0 && s[3] == 1);
         for (int k = 0; k < 40; k++) {
             const double want = k == 3 ? 1 : k % 4 == 1 ? 0 : exp(-3.0 * k);
@@ -223,7 +227,7 @@ static void multiply(const kernels *t, const product *p, bool i8, int64_t i, int
         t->pack_i8(packed, x, p->K, N, p->K, 0, row_blocks(N, t->rows_i8));
         t->product_i8(y, p->O, packed, N, p->K, &w, o0, o1);
     } else {
-        t->pack(packed, x, p->K, 1, N, p->K, false, 0, row_blocks(N, t->rows));
+        t->pack(packed, x, p->K, 1, N, p->K, 0, row_blocks(N, t->rows));
         t->product(y, p->O, false, packed, N, p->K, &w, true, 0, row_blocks(N, t->rows), o0, o1);
     }
     free(packed);
@@ -362,10 +366,10 @@ static void check_gradients(const kernels *t, const dtype *type, const int64_t s
         const row_set w = dtype_rows(type, table[i], p.w, K);
         const row_set x = dtype_rows(&dtype_f32, table[i], p.x, K);
         real *packed = numbers(N * O, 1);
-        table[i]->pack(packed, p.dy, O, 1, N, O, false, 0, row_blocks(N, table[i]->rows));
+        table[i]->pack(packed, p.dy, O, 1, N, O, 0, row_blocks(N, table[i]->rows));
         table[i]->product(dx[i], K, add, packed, N, O, &w, false, 0, row_blocks(N, table[i]->rows),
                           0, K);
-        table[i]->pack(packed, p.dy, 1, O, O, N, false, 0, row_blocks(O, table[i]->rows));
+        table[i]->pack(packed, p.dy, 1, O, O, N, 0, row_blocks(O, table[i]->rows));
         table[i]->product(dw[i], K, add, packed, O, N, &x, false, 0, row_blocks(O, table[i]->rows),
                           0, K);
         free(packed);

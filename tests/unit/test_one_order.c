@@ -12,7 +12,7 @@
 
 /* Over all golden models: tensors of forwards, and losses with gradients; over all formats: logits
  * and texts. A change of arithmetic changes them once, on all CPUs. */
-static const char *const written[] = { "677fef0f5225e321", "fd70adb54fe7e418", "e6171201cdec57fe" };
+static const char *const written[] = { "677fef0f5225e321", "fa8b83b73a1a501c", "e6171201cdec57fe" };
 
 static const char *const goldens[] = {
     "llama-gqa",

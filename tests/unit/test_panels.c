@@ -133,7 +133,7 @@ static void multiply(const kernels *t, const row_set *w, const real *x, int64_t 
         t->product_i8(y, m->O, packed, N, m->K, w, o0, o1);
     } else {
         const int64_t blocks = row_blocks(N, t->rows);
-        t->pack(packed, x, m->K, 1, N, m->K, false, 0, blocks);
+        t->pack(packed, x, m->K, 1, N, m->K, 0, blocks);
         t->product(y, m->O, false, packed, N, m->K, w, true, 0, blocks, o0, o1);
     }
     free(packed);

@@ -16,10 +16,29 @@ function chosen(l, i = at.token) {
 const strongest = (p, n) => p.length <= n ? [...p.keys()]
   : [...p.keys()].sort((a, b) => p[b] - p[a]).slice(0, n).sort((a, b) => a - b);
 
+// A product with its first addends.
+function addends(x, y, b = 0) {
+  const n = Math.min(6, x.length), all = dot(x, y);
+  return Array.from(x.subarray(0, n), (v, d) => `${fmt(v)} · ${fmt(y[d])}`).join("  +  ")
+    + (n < x.length ? `  +  … (${fmt(all - dot(x.subarray(0, n), y))})` : "") + (b ? `  +  ${fmt(b)}` : "") + `  =  ${fmt(all + b)}`;
+}
+
+// Column k of those that p has of y = x Wᵀ + b; y: the model's number. In class i8 it multiplies integers.
+const rounded = x => x.map((v, i) => { const s = largest(x.slice(i -= i % 32, i + 32).map(Math.abs)) / 127; return s && Math.round(v / s) * s; });
+function byHand(p, row, k, y) {
+  const i8 = p.class === "i8", x = tensor(p.x).row(row), w = part(series(p, "w"), k, x.length);
+  return h("div.f", null, addends(i8 ? rounded(x) : x, w, p.b && p.b[k]) + `;  in the model ${fmt(y)}`
+    + (i8 ? `\n(W is ${p.type}, so x is rounded to 8 bits with a scale for 32 columns; x[0] was ${fmt(x[0])})` : ""));
+}
+
 views.query = (box, v) => {
   const l = layerOf(v.layers, box);
   if (!l) return;
   const c = chosen(l), max = largest(c.s), e = Array.from(c.s, x => Math.exp(x - max)), shown = strongest(c.p, 32);
+  const W = l.project, O = l.output;
+  if (W) box.append(h("h3", null, `x W_Q: one number of q`), h("p", null, `Row ${c.head * W.step} of ${W.weight} makes column 0 of head ${c.head}. `
+    + `x is the row of ${word(c.i)} in ${W.x}.${W.y === l.q ? "" : ` The q below is ${l.q}, made of ${W.y}.`}`),
+    byHand(W, c.i, c.head, tensor(W.y).row(c.i)[c.head * W.step]), h("h3", null, "q with every key"));
   box.append(h("p", null, `Token ${c.i}, ${word(c.i)}, in layer ${l.layer}, head ${c.head}. Its query is multiplied with the key `
     + `of each token that it sees; the products, scaled by ${fmt(l.scale)}${l.scale && Math.abs(l.scale * Math.sqrt(l.d_key) - 1) < 1e-6
       ? ` = 1/√${l.d_key}` : ""}, become shares α by the softmax; the head's output is the sum of the values by these shares.`),
@@ -30,16 +49,14 @@ views.query = (box, v) => {
   if (shown.length < c.p.length) box.append(h("p", null, `The ${shown.length} largest of ${c.p.length} keys.`));
   box.append(h("p", null, `The shares sum to ${sum(c.p).toFixed(6)}${l.sink ? " (a sink takes the rest)" : ""}. `
     + `Their entropy is ${fmt(entropy(c.p))} bits; equal shares would have ${fmt(Math.log2(c.p.length))}.`));
-  const j = shown.reduce((a, b) => c.p[b] > c.p[a] ? b : a), n = Math.min(8, c.q.length), rest = dot(c.q, c.k(j))
-    - dot(c.q.subarray(0, n), c.k(j));
-  box.append(h("h3", null, `The product with ${word(j)}, addend by addend`), h("div.f", null,
-    Array.from(c.q.subarray(0, n), (x, d) => `${fmt(x)} · ${fmt(c.k(j)[d])}`).join("  +  ")
-    + (n < c.q.length ? `  +  … (${fmt(rest)})` : "") + `  =  ${fmt(dot(c.q, c.k(j)))}`));
+  const j = shown.reduce((a, b) => c.p[b] > c.p[a] ? b : a);
+  box.append(h("h3", null, `The product with ${word(j)}, addend by addend`), h("div.f", null, addends(c.q, c.k(j))));
   const own = new Float64Array(l.d_value);
   c.p.forEach((p, j) => c.v(j).forEach((x, d) => own[d] += p * x));
   box.append(h("h3", null, "The sum of values"), table(["Σ α v, by hand", "in the model"],
     [...own.keys()].slice(0, 6).map(d => [own[d], c.pooled[d]])),
-    h("p", null, `All heads side by side go through W_O: ${l.out ? some(tensor(l.out).row(c.i)) : ""} is added to the stream.`));
+    h("p", null, `All heads side by side go through W_O: ${l.out ? some(tensor(l.out).row(c.i)) : ""} is added to the stream.${O ? ` The first, by row 0 of ${O.weight}:` : ""}`),
+    O ? byHand(O, c.i, 0, tensor(O.y).row(c.i)[0]) : "");
 };
 
 // ---- heads

@@ -9,12 +9,25 @@ views.cache = (box, v) => {
       [`${t}`, h("span.n", null, "1"), h("span.n", null, String(t)), h("span.n", null, String(t))])),
     table(["type of the cache", "bytes a token", "this text", `context of ${m.n_ctx}`], [["f32", 4], ["f16, bf16", 2], ["q8_0", 34 / 32]].filter(t => t[1] >= 2 || v.streams.every(s => s.width % 32 === 0)).map(([name, b]) =>
       [name, ...[1, N, m.n_ctx].map(t => h("span.n", null, bytes(n * b * t)))])));
+  drawRows(box, v);
   if (!v.times.length) return;
   box.append(h("h3", null, "Measured when this page was made"), table(["token", "with a cache, ms", "without, ms", "ratio"],
     v.times.map(p => [`${p.t}`, p.with * 1e3, p.without * 1e3, p.without / p.with])),
     h("p", null, "With a cache a token costs O(t), and that only in attention; without, O(t²) there and t times everything else. "
       + "weft bench --cache on,off --lengths 32,64,128,256 measures it with fitted curves."));
 };
+
+// The rows of K and V that one key head has before and after the chosen token.
+function drawRows(box, v) {
+  const l = layerOf(v.layers, box), t = at.token;
+  if (!l) return;
+  const g = groupOf(l, Math.min(at.head, l.n_head - 1)), first = Math.max(0, t - 6);
+  const row = (name, j) => { const x = tensor(name); return h("span.f", null, some(part(x.row(j), g, x.cols / l.n_head_kv), 4)); };
+  box.append(h("h3", null, `Layer ${l.layer}, key head ${g}: ${word(t)} is appended`), table(["row", "", l.v ? "k" : "latent and rotary key", ...(l.v ? ["v"] : []), ""],
+    Array.from({length: t + 1 - first}, (_, i) => first + i).map(j => ({on: j === t, pick: () => pick({token: j}), cells: [plain(j), word(j), row(l.k, j),
+      ...(l.v ? [row(l.v, j)] : []), j < t ? "as before" : "new"]}))),
+    note(`${t} ${t === 1 ? "row" : "rows"} before, ${t + 1} after${first ? "; the first are not listed" : ""}. The new query reads ${l.window ? `the last ${l.window}` : "all"} of them.`));
+}
 
 // ---- output: the sliders do what the sampler does, temperature, then top-k, then top-p
 
@@ -25,6 +38,10 @@ views.output = (box, v) => {
   box.append(h("p", null, (generates ? `${word(doc.tokens.length - 1)} is followed by` : `At token ${v.row}, ${word(v.row)}:`)
     + ` one logit for each of ${z.length} tokens. They are divided by the temperature τ; the softmax makes probabilities of them; top-k keeps the k `
     + `most probable, top-p the fewest that have p together; one of those is drawn.`));
+  const H = v.head, r = H && Math.min(v.row, tensor(H.x).rows - 1);
+  if (H) box.append(h("div.f", null, `h = [${few(tensor(H.x).row(r), 6)}]   ${H.x}, ${generates ? "last row" : `row ${r}`}`), note((v.tied
+    ? "The head is tied: its matrix is the table of embeddings" : `The head has a matrix of its own, ${H.weight}`) + `, and a logit is h times a row of it. That of ${letters(v.best[0].text)}:`),
+    byHand(H, r, 0, v.before), v.before === v.best[0].z ? "" : note(`Then it is scaled or capped: ${fmt(v.best[0].z)}.`));
   const out = h("div"), again = () => {
     const max = v.best[0].z, all = sum(z.map(x => Math.exp((x - max) / draw.temperature)));
     const p = v.best.map(b => Math.exp((b.z - max) / draw.temperature) / all), kept = p.slice(0, draw.k), of = sum(kept);
