@@ -367,3 +367,14 @@ bool metric_becomes(const child *s, const char *name, double value, double secon
     }
     return last == value;
 }
+
+bool metric_falls(const child *s, const char *name, double value, double seconds)
+{
+    const double end = now() + seconds;
+    double last = metric(s, name);
+    while (last > value && now() < end) {
+        pause_for(0.01);
+        last = metric(s, name);
+    }
+    return last >= 0 && last <= value;
+}

@@ -55,8 +55,9 @@ const char *body_of(const char *answer);
 /* The text of all events of a stream, or of the choices of an object, joined. Freed by the caller. */
 char *text_of(const char *answer);
 
-/* A number of /metrics, -1 if it has none; and waits until it has this value. */
+/* A number of /metrics, -1 if it has none; waits until it has this value, or is not above it. */
 double metric(const child *s, const char *name);
 bool metric_becomes(const child *s, const char *name, double value, double seconds);
+bool metric_falls(const child *s, const char *name, double value, double seconds);
 
 #endif
