@@ -279,7 +279,7 @@ typedef struct load_options {
     const char *path;
     const char *tokenizer; /* in place of the model's own */
     bool no_mmap, no_pack;
-    int compute; /* 2: bf16 */
+    int compute; /* the choice of OPTION_COMPUTE, from 1; 0: none was made */
 } load_options;
 
 typedef struct shape_options {

@@ -1775,9 +1775,8 @@ typedef struct weft_train_options {
     /* The template of conversations, as for weft_template_load; NULL: the model's or, for a new model,
      * the tokenizer's. A template that prints a date prints 26 July 2024. */
     const char *chat_template;
-    weft_train_tensor_fn
-        *tensor; /* called for every weight after each step that was not skipped, or
-                                     NULL */
+    /* Called for every weight after each step that was not skipped; or NULL. */
+    weft_train_tensor_fn *tensor;
     void *tensor_ud;
 } weft_train_options;
 

@@ -167,7 +167,6 @@ static void show_tensors(const training *t, const trainer_report *r)
 {
     const adamw *a = &t->trainer.learner.adamw;
     const params *p = a->p;
-    const double limit = a->opt.clip > 0 ? a->opt.clip / (r->norm + 1e-6) : 1;
     for (int64_t i = 0; i < p->n_tensor; i++) {
         const tensor *w = p->tensor[i];
         const int64_t at = p->at[i];
@@ -180,7 +179,7 @@ static void show_tensors(const training *t, const trainer_report *r)
                                   .grad = w->needs_grad ? p->grad + at : NULL,
                                   .m = w->needs_grad ? a->m + at : NULL,
                                   .v = w->needs_grad ? a->v + at : NULL,
-                                  .clip = limit < 1 ? limit : 1 };
+                                  .clip = adamw_clip(&a->opt, r->norm) };
         for (int d = 0; d < w->n_dim; d++)
             out.n *= out.shape[d] = w->shape[d];
         t->o->tensor(t->o->tensor_ud, &out);

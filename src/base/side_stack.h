@@ -11,9 +11,9 @@
 
 #include <stddef.h>
 
-/* Enough for the sums (256 KiB) and panels (16 KiB) of a product on tiles, and for the deepest
- * nesting: attention's tile (512 KiB) around a product's panel (64 KiB; 128
- * around a smaller tile of wide heads), in float. */
+/* In float, enough for the sums (256 KiB) and panels (16 KiB) of a product on tiles, and for the
+ * deepest nesting: attention's tile (512 KiB) around a product's panel (64 KiB), or a smaller tile
+ * of wide heads around a panel of 128 KiB. */
 #define SIDE_BYTES ((size_t)640 * 1024 * (sizeof(real) / sizeof(float)))
 #define SIDE_ALIGN 64
 

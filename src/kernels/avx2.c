@@ -17,18 +17,15 @@
 #include "kernels/tiles.h"
 
 const kernels kernels_avx2 = {
-    .name = "avx2", VECTOR_KERNELS, PAIR_KERNELS, I8_KERNELS(avx2, ROWS_I8), .pairs = pairs_avx2
+    .name = "avx2", VECTOR_KERNELS, PAIR_KERNELS(avx2), I8_KERNELS(avx2, ROWS_I8)
 };
-const kernels kernels_avx_vnni = { .name = "avx_vnni",
-                                   VECTOR_KERNELS,
-                                   PAIR_KERNELS,
-                                   I8_KERNELS(avx_vnni, ROWS_I8),
-                                   .pairs = pairs_avx2 };
+const kernels kernels_avx_vnni = {
+    .name = "avx_vnni", VECTOR_KERNELS, PAIR_KERNELS(avx2), I8_KERNELS(avx_vnni, ROWS_I8)
+};
 
 /* AMX without AMX, for tests. */
 const kernels kernels_amx_emulated_avx2 = { .name = "amx_emulated_avx2",
                                             VECTOR_KERNELS,
-                                            TILE_KERNELS(emulated),
-                                            I8_KERNELS(avx2, ROWS_I8),
-                                            .pairs = pairs_avx2 };
+                                            TILE_KERNELS(emulated, avx2),
+                                            I8_KERNELS(avx2, ROWS_I8) };
 #endif

@@ -25,21 +25,17 @@
 
 /* Without VNNI (2017 to 2019), integers are multiplied as in AVX2. */
 const kernels kernels_avx512 = {
-    .name = "avx512", VECTOR_KERNELS, PAIR_KERNELS, I8_KERNELS(avx2, 4), .pairs = pairs_avx2
+    .name = "avx512", VECTOR_KERNELS, PAIR_KERNELS(avx2), I8_KERNELS(avx2, 4)
 };
 const kernels kernels_avx512_vnni = { .name = "avx512_vnni",
                                       VECTOR_KERNELS,
-                                      PAIR_KERNELS,
-                                      I8_KERNELS(avx512_vnni, ROWS_I8),
-                                      .pairs = pairs_avx512_vnni };
-const kernels kernels_amx = { .name = "amx",
-                              VECTOR_KERNELS,
-                              TILE_KERNELS(amx),
-                              I8_KERNELS(avx512_vnni, ROWS_I8),
-                              .pairs = pairs_avx512_vnni };
+                                      PAIR_KERNELS(avx512_vnni),
+                                      I8_KERNELS(avx512_vnni, ROWS_I8) };
+const kernels kernels_amx = {
+    .name = "amx", VECTOR_KERNELS, TILE_KERNELS(amx, avx512_vnni), I8_KERNELS(avx512_vnni, ROWS_I8)
+};
 const kernels kernels_amx_emulated = { .name = "amx_emulated",
                                        VECTOR_KERNELS,
-                                       TILE_KERNELS(emulated),
-                                       I8_KERNELS(avx512_vnni, ROWS_I8),
-                                       .pairs = pairs_avx512_vnni };
+                                       TILE_KERNELS(emulated, avx512_vnni),
+                                       I8_KERNELS(avx512_vnni, ROWS_I8) };
 #endif

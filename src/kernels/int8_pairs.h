@@ -1,7 +1,7 @@
 /* int8_pairs.h - weights of block formats in class bf16, over int8.h: groups of 32 columns of a
  * panel become a tile of 16 x 16 words, [pair of columns, row], each two values rounded to bf16. A
- * code times its scale is exact in f32, except in Q6_K, so these are the values that the format's
- * own decoder gives. */
+ * code times its scale is exact in f32 or, in Q6_K, rounded once as in the format's decoder: these
+ * are the values that the decoder gives. */
 
 #include "kernels/round.h"
 

@@ -15,16 +15,12 @@
 #include "kernels/pairs.h"
 
 const kernels kernels_neon = {
-    .name = "neon", VECTOR_KERNELS, PAIR_KERNELS, I8_KERNELS(neon, ROWS_I8), .pairs = pairs_neon
+    .name = "neon", VECTOR_KERNELS, PAIR_KERNELS(neon), I8_KERNELS(neon, ROWS_I8)
 };
-const kernels kernels_neon_dot = { .name = "neon_dot",
-                                   VECTOR_KERNELS,
-                                   PAIR_KERNELS,
-                                   I8_KERNELS(neon_dot, ROWS_I8),
-                                   .pairs = pairs_neon };
-const kernels kernels_neon_i8mm = { .name = "neon_i8mm",
-                                    VECTOR_KERNELS,
-                                    PAIR_KERNELS,
-                                    I8_KERNELS(neon_i8mm, ROWS_I8),
-                                    .pairs = pairs_neon };
+const kernels kernels_neon_dot = {
+    .name = "neon_dot", VECTOR_KERNELS, PAIR_KERNELS(neon), I8_KERNELS(neon_dot, ROWS_I8)
+};
+const kernels kernels_neon_i8mm = {
+    .name = "neon_i8mm", VECTOR_KERNELS, PAIR_KERNELS(neon), I8_KERNELS(neon_i8mm, ROWS_I8)
+};
 #endif

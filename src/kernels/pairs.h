@@ -107,15 +107,7 @@ static void widen_words(real *p, const row_set *w, int64_t j0, int64_t n, int64_
     uint32_t *word = side_take(WORDS_BYTES);
     for (int64_t o = 0; o < width; o += PANEL_ROWS) {
         w->pairs(word, w, c + o, j0 / TILE_TERMS, n / TILE_TERMS);
-        for (int64_t j = 0; j < n; j += 2)
-            for (int i = 0; i < PANEL_ROWS; i += WIDTH) {
-                real *to = p + o * n + j * PANEL_ROWS + i;
-                vec low, high;
-                two_numbers(TILE_BF16, &low, &high,
-                            (const uint8_t *)(word + j / 2 * PANEL_ROWS + i));
-                v_store(to, low);
-                v_store(to + PANEL_ROWS, high);
-            }
+        widen_panel(TILE_BF16, p + o * n, (const uint8_t *)word, n);
     }
     side_give(word);
 }
@@ -294,19 +286,11 @@ static OWN_FRAME void pair_products(real *y, int64_t y_stride, bool add, const r
     const bool few_of_all = N <= FEW_ROWS && block0 == 0 && block1 == row_blocks(N, ROWS);
     const bool words = from_words(w, w_transposed) ||
                        (w_transposed && in_panels(w) && w->kind == TILE_BF16);
-    if (words && few_of_all) {
+    if (words && few_of_all)
         few_pairs((few){ y, y_stride, add, a, N, J, 0, w }, c0, c1);
-        return;
-    }
-    real *room = side_take((size_t)(min64(TILE, J) * PANEL) * sizeof(real));
-    for (int64_t c = c0, width; c < c1; c += width) {
-        width = panel_width(w, c1 - c);
-        for (int64_t j0 = 0; j0 < J; j0 += TILE)
-            tile_pairs(y, y_stride, add || j0 > 0, a, N, j0, min64(TILE, J - j0), w, w_transposed,
-                       block0, block1, c, width, w->bias && j0 + TILE >= J ? w->bias + c : NULL,
-                       room);
-    }
-    side_give(room);
+    else
+        panel_products(tile_pairs, y, y_stride, add, a, N, J, w, w_transposed, block0, block1, c0,
+                       c1);
 }
 
 static void vec_product_bf16(real *y, int64_t y_stride, bool add, const void *a, int64_t N,

@@ -372,25 +372,28 @@ static void fetch_sums(const real *y, int64_t y_stride, int64_t R, int64_t width
             __builtin_prefetch(y + i * y_stride + c, 1);
 }
 
-/* Decodes terms [j0, j0 + n) of the panels of `width` columns from c on, which hold 16-bit
- * floats. */
+/* Decodes n terms of a panel that holds 16-bit floats in pairs. */
+static inline __attribute__((always_inline)) void widen_panel(tile_kind kind, real *to,
+                                                              const uint8_t *from, int64_t n)
+{
+    for (int64_t j = 0; j < n; j += 2, from += 4 * PANEL_ROWS) {
+        __builtin_prefetch(from + FAR_PANEL);
+        for (int i = 0; i < PANEL_ROWS; i += WIDTH) {
+            vec low, high;
+            two_numbers(kind, &low, &high, from + 4 * i);
+            v_store(to + j * PANEL_ROWS + i, low);
+            v_store(to + (j + 1) * PANEL_ROWS + i, high);
+        }
+    }
+}
+
+/* Terms [j0, j0 + n) of the panels of `width` columns from c on. */
 static inline __attribute__((always_inline)) void widen_panels(tile_kind kind, real *p,
                                                                const row_set *w, int64_t j0,
                                                                int64_t n, int64_t c, int64_t width)
 {
-    for (int64_t o = 0; o < width; o += PANEL_ROWS) {
-        const uint8_t *from = panel_of(w, c + o, j0 / 2);
-        real *to = p + o * n;
-        for (int64_t j = 0; j < n; j += 2, from += 4 * PANEL_ROWS) {
-            __builtin_prefetch(from + FAR_PANEL);
-            for (int i = 0; i < PANEL_ROWS; i += WIDTH) {
-                vec low, high;
-                two_numbers(kind, &low, &high, from + 4 * i);
-                v_store(to + j * PANEL_ROWS + i, low);
-                v_store(to + (j + 1) * PANEL_ROWS + i, high);
-            }
-        }
-    }
+    for (int64_t o = 0; o < width; o += PANEL_ROWS)
+        widen_panel(kind, p + o * n, panel_of(w, c + o, j0 / 2), n);
 }
 
 /* The panel of terms [j0, j0 + n), in place or in `room`; and the distance of its panels of 16. */
@@ -443,18 +446,22 @@ static int64_t panel_width(const row_set *w, int64_t left)
     return left >= PANEL ? PANEL : some ? min64(2 * PANEL_ROWS, left) : left;
 }
 
+typedef void panel_tile_fn(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
+                           int64_t j0, int64_t n, const row_set *w, bool w_transposed,
+                           int64_t block0, int64_t block1, int64_t c, int64_t width,
+                           const real *bias, real *room);
+
 /* Panel by panel, in a buffer for one panel of a tile's terms. */
-static void panel_products(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                           const row_set *w, bool w_transposed, int64_t block0, int64_t block1,
-                           int64_t c0, int64_t c1)
+static void panel_products(panel_tile_fn *tile, real *y, int64_t y_stride, bool add, const real *a,
+                           int64_t N, int64_t J, const row_set *w, bool w_transposed,
+                           int64_t block0, int64_t block1, int64_t c0, int64_t c1)
 {
     real *room = side_take((size_t)(min64(TILE, J) * PANEL) * sizeof(real));
     for (int64_t c = c0, width; c < c1; c += width) {
         width = panel_width(w, c1 - c);
         for (int64_t j0 = 0; j0 < J; j0 += TILE)
-            tile_product(y, y_stride, add || j0 > 0, a, N, j0, min64(TILE, J - j0), w, w_transposed,
-                         block0, block1, c, width, w->bias && j0 + TILE >= J ? w->bias + c : NULL,
-                         room);
+            tile(y, y_stride, add || j0 > 0, a, N, j0, min64(TILE, J - j0), w, w_transposed, block0,
+                 block1, c, width, w->bias && j0 + TILE >= J ? w->bias + c : NULL, room);
     }
     side_give(room);
 }
@@ -467,5 +474,6 @@ static void vec_product(real *y, int64_t y_stride, bool add, const real *a, int6
     if (w_transposed && few_of_all && in_panels(w))
         few_rows((few){ y, y_stride, add, a, N, J, 0, w }, c0, c1);
     else
-        panel_products(y, y_stride, add, a, N, J, w, w_transposed, block0, block1, c0, c1);
+        panel_products(tile_product, y, y_stride, add, a, N, J, w, w_transposed, block0, block1, c0,
+                       c1);
 }

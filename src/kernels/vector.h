@@ -414,11 +414,14 @@ static const real *produce_q8_0(real *to, const void *row, int64_t k0, int64_t n
     return to;
 }
 
-/* Class bf16: the functions of pairs.h, or those of tiles.h with this prefix. */
-#define PAIR_KERNELS .rows_bf16 = ROWS, .pack_bf16 = vec_pack_bf16, .product_bf16 = vec_product_bf16
-#define TILE_KERNELS(prefix)                                                                       \
+/* Class bf16: the functions of pairs.h, or those of tiles.h with this prefix; block formats become
+ * pairs by the functions of int8_pairs.h for `set`. */
+#define PAIR_KERNELS(set)                                                                          \
+    .rows_bf16 = ROWS, .pack_bf16 = vec_pack_bf16, .product_bf16 = vec_product_bf16,               \
+    .pairs = pairs_##set
+#define TILE_KERNELS(prefix, set)                                                                  \
     .rows_bf16 = 2 * TILE_ROWS, .pack_bf16 = prefix##_pack_bf16_tiles,                             \
-    .product_bf16 = prefix##_product_bf16_tiles
+    .product_bf16 = prefix##_product_bf16_tiles, .pairs = pairs_##set
 
 /* The functions of this file and of panels.h, for a table. */
 #define VECTOR_KERNELS                                                                             \

@@ -64,6 +64,11 @@ static void update_chunk(void *arg, int64_t chunk)
     params_round(u->a->p, k0, k1);
 }
 
+double adamw_clip(const adamw_options *o, double norm)
+{
+    return o->clip > 0 ? fmin(1, o->clip / (norm + 1e-6)) : 1;
+}
+
 double adamw_step(adamw *a, double lr, pool *threads)
 {
     const adamw_options *o = &a->opt;
@@ -71,9 +76,8 @@ double adamw_step(adamw *a, double lr, pool *threads)
     if (!isfinite(norm))
         return norm;
     const double t = (double)++a->step;
-    const double limit = o->clip > 0 ? o->clip / (norm + 1e-6) : 1;
     update u = { .a = a,
-                 .scale = (real)(limit < 1 ? limit : 1),
+                 .scale = (real)adamw_clip(o, norm),
                  .shrink = (real)(lr * o->decay),
                  .first = (real)(lr / (1 - pow(o->beta1, t))),
                  .second = (real)(1 / sqrt(1 - pow(o->beta2, t))) };

@@ -26,6 +26,9 @@ typedef struct adamw {
 weft_status adamw_init(adamw *a, params *p, const adamw_options *o, weft_error *err);
 void adamw_free(adamw *a);
 
+/* The factor of all gradients, given their norm. */
+double adamw_clip(const adamw_options *o, double norm);
+
 /* Takes one step with the current gradients and returns their norm before clipping. If the norm is
  * non-finite, changes nothing and does not count a step. */
 double adamw_step(adamw *a, double lr, pool *threads);

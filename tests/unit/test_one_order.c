@@ -11,8 +11,9 @@
 #include <string.h>
 
 /* Over all golden models: tensors of forwards, and losses with gradients; over all formats: logits
- * and texts. A change of arithmetic changes them once, on all CPUs. */
-static const char *const written[] = { "677fef0f5225e321", "fa8b83b73a1a501c", "e6171201cdec57fe" };
+ * and texts; then the same in class bf16. A change of arithmetic changes them once, on all CPUs. */
+static const char *const written[] = { "677fef0f5225e321", "fa8b83b73a1a501c", "e6171201cdec57fe",
+                                       "2838a520f33e0eaa", "bfdd3e5cf64ce98d", "a0af2f85157e09f0" };
 
 static const char *const goldens[] = {
     "llama-gqa",
@@ -105,13 +106,15 @@ static void add_tensor(void *ud, const tensor *t, const op *by)
 
 /* ---- what is hashed -------------------------------------------------------------------------- */
 
-static void hash_forward(xxh64 *sum, const char *name, const kernels *kern)
+static void hash_forward(xxh64 *sum, const char *name, bool bf16, const kernels *kern)
 {
     weft_error err = { 0 };
     fixture_model f;
     static lesson l;
     run dry, r;
     open_golden(&f, name);
+    if (bf16)
+        model_compute_bf16(&f.model);
     const model *m = &f.model;
     const int layers = (int)(m->n_layer + m->n_layer_src);
     lesson_init(&l, m);
@@ -131,13 +134,15 @@ static void hash_forward(xxh64 *sum, const char *name, const kernels *kern)
     close_llama(&f);
 }
 
-static void hash_gradient(xxh64 *sum, const char *name, const kernels *kern)
+static void hash_gradient(xxh64 *sum, const char *name, bool bf16, const kernels *kern)
 {
     weft_error err = { 0 };
     fixture_model f;
     static lesson l;
     learner pupil;
-    const learner_options o = { .n_thread = 2, .adamw = { 0.9, 0.95, 1e-8, 0.1, 1.0 } };
+    const learner_options o = { .n_thread = 2,
+                                .bf16 = bf16,
+                                .adamw = { 0.9, 0.95, 1e-8, 0.1, 1.0 } };
     open_golden(&f, name);
     f.model.kern = kern;
     lesson_init(&l, &f.model);
@@ -159,7 +164,7 @@ static void hash_gradient(xxh64 *sum, const char *name, const kernels *kern)
 }
 
 /* A prompt, then twelve greedy tokens, with packed weights. */
-static void hash_text(xxh64 *sum, const dtype *type, const kernels *kern)
+static void hash_text(xxh64 *sum, const dtype *type, bool bf16, const kernels *kern)
 {
     fixture_model f;
     llama_shape shape = small_shape;
@@ -171,6 +176,8 @@ static void hash_text(xxh64 *sum, const dtype *type, const kernels *kern)
     }
     open_llama(&f, shape);
     f.model.kern = kern;
+    if (bf16)
+        model_compute_bf16(&f.model);
     story(ids, LENGTH, 9);
     engine *e = make_engine(&f, (engine_options){ .n_thread = 1 });
     session *s = make_session(e);
@@ -219,26 +226,46 @@ static bool fuses(const kernels *t)
         }                                                                                          \
     } while (0)
 
+static const dtype *const types[] = { &dtype_f32,  &dtype_f16,   &dtype_bf16,   &dtype_q8_0,
+                                      &dtype_q4_0, &dtype_q4_1,  &dtype_q5_0,   &dtype_q5_1,
+                                      &dtype_q2_k, &dtype_q3_k,  &dtype_q4_k,   &dtype_q5_k,
+                                      &dtype_q6_k, &dtype_mxfp4, &dtype_iq4_nl, &dtype_iq4_xs };
+#define N_TYPE (sizeof types / sizeof *types)
+
 static void forwards_are_one(void **state)
 {
     (void)state;
-    EACH_TABLE(0, N_GOLDEN, goldens[k], hash_forward(&own, goldens[k], kernels_table(t)));
+    EACH_TABLE(0, N_GOLDEN, goldens[k], hash_forward(&own, goldens[k], false, kernels_table(t)));
 }
 
 static void gradients_are_one(void **state)
 {
     (void)state;
-    EACH_TABLE(1, N_GOLDEN, goldens[k], hash_gradient(&own, goldens[k], kernels_table(t)));
+    EACH_TABLE(1, N_GOLDEN, goldens[k], hash_gradient(&own, goldens[k], false, kernels_table(t)));
 }
 
 static void formats_are_one(void **state)
 {
     (void)state;
-    static const dtype *const types[] = { &dtype_f32,  &dtype_f16,   &dtype_bf16,   &dtype_q8_0,
-                                          &dtype_q4_0, &dtype_q4_1,  &dtype_q5_0,   &dtype_q5_1,
-                                          &dtype_q2_k, &dtype_q3_k,  &dtype_q4_k,   &dtype_q5_k,
-                                          &dtype_q6_k, &dtype_mxfp4, &dtype_iq4_nl, &dtype_iq4_xs };
-    EACH_TABLE(2, 16, types[k]->name, hash_text(&own, types[k], kernels_table(t)));
+    EACH_TABLE(2, N_TYPE, types[k]->name, hash_text(&own, types[k], false, kernels_table(t)));
+}
+
+static void bf16_forwards_are_one(void **state)
+{
+    (void)state;
+    EACH_TABLE(3, N_GOLDEN, goldens[k], hash_forward(&own, goldens[k], true, kernels_table(t)));
+}
+
+static void bf16_gradients_are_one(void **state)
+{
+    (void)state;
+    EACH_TABLE(4, N_GOLDEN, goldens[k], hash_gradient(&own, goldens[k], true, kernels_table(t)));
+}
+
+static void bf16_formats_are_one(void **state)
+{
+    (void)state;
+    EACH_TABLE(5, N_TYPE, types[k]->name, hash_text(&own, types[k], true, kernels_table(t)));
 }
 
 /* Eight partial sums instead of sixteen. */
@@ -267,8 +294,8 @@ static void another_order_is_seen(void **state)
     defective.rmsnorm = rmsnorm_of_eight;
     xxh64_begin(&right);
     xxh64_begin(&wrong);
-    hash_forward(&right, "llama-gqa", kernels_table(0));
-    hash_forward(&wrong, "llama-gqa", &defective);
+    hash_forward(&right, "llama-gqa", false, kernels_table(0));
+    hash_forward(&wrong, "llama-gqa", false, &defective);
     assert_true(xxh64_end(&right) != xxh64_end(&wrong));
 }
 
@@ -278,6 +305,10 @@ int main(void)
         TEST("one order: every tensor of every family", forwards_are_one),
         TEST("one order: losses, gradients and one step of every family", gradients_are_one),
         TEST("one order: logits and greedy texts of every format", formats_are_one),
+        TEST("one order: class bf16: every tensor of every family", bf16_forwards_are_one),
+        TEST("one order: class bf16: losses, gradients and one step", bf16_gradients_are_one),
+        TEST("one order: class bf16: logits and greedy texts of every format",
+             bf16_formats_are_one),
         TEST("one order: a norm with eight partial sums is detected", another_order_is_seen),
     };
     return RUN(tests);

@@ -162,6 +162,11 @@ static void strangers_are_refused(void **state)
     engine_free(e);
     gain[5] = kept;
 
+    model_compute_bf16(&f.model);
+    e = engine_of(&f, &dtype_f16);
+    refused(e, path, WEFT_EINVAL, "saved from another model");
+    engine_free(e);
+
     llama_shape s = small_shape; /* the same weights, another window */
     s.type = &dtype_f32;
     s.window = 70;

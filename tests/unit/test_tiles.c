@@ -376,6 +376,28 @@ static void other_orders_differ(void **state)
     problem_free(&p);
 }
 
+/* ---- the choice ------------------------------------------------------------------------------ */
+
+static void a_model_says_its_class(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    weft_model_info info = { .struct_size = sizeof info };
+    weft_model_options o = { .struct_size = sizeof o };
+    for (int compute = WEFT_COMPUTE_DEFAULT; compute <= WEFT_COMPUTE_BF16; compute++) {
+        o.compute = (weft_compute)compute;
+        weft_model *m = weft_model_open(fixture("golden/llama-gqa"), &o, &err);
+        assert_non_null(m);
+        weft_model_get_info(m, &info);
+        assert_int_equal(info.compute, compute);
+        weft_model_close(m);
+    }
+    o.compute = (weft_compute)2;
+    assert_null(weft_model_open(fixture("golden/llama-gqa"), &o, &err));
+    assert_int_equal(err.code, WEFT_EINVAL);
+    assert_string_equal(err.message, "compute 2 does not exist");
+}
+
 int main(void)
 {
     static _Alignas(SIDE_ALIGN) char memory[SIDE_BYTES];
@@ -388,6 +410,7 @@ int main(void)
              every_table_has_the_order_of_tiles),
         TEST("class bf16: other weights are rounded", other_weights_are_rounded),
         TEST("class bf16: one chain, and groups of 64, give other bits", other_orders_differ),
+        TEST("class bf16: a model says its class", a_model_says_its_class),
     };
     return RUN(tests);
 }

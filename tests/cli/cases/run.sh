@@ -7,3 +7,5 @@ try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1,5,7 -n 8 --kv-type bf16 --no-mmap --
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1,5,7 -n 8 --kv-type bf16 --no-pack
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 0
 try env WEFT_MODEL="$GOLDEN/llama-gqa" WEFT_THREADS=2 "$WEFT" run --ids 1 -n 3
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1,5,7 -n 8 --compute bf16
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1,5,7 -n 8 --compute fp8
