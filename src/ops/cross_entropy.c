@@ -13,7 +13,8 @@
  *        |              |     of each row        | ## |         |  rows of dW: whole, once
  *        +--------------+                        +----+---------+  dx: strip after strip
  *
- * A part has as many rows, or tokens, as fit into 2^22 floats: at least one row or 64 tokens.
+ * A part has as many rows, or tokens, as fit into 2^22 floats: at least one row or 64 tokens. In
+ * class bf16 it has at least 256 rows: making tiles of W takes as long as multiplying them by 100.
  *
  * With a cap c, z = c t and t = tanh((x W^T + b) / c), as in softcap.c; dz is then multiplied by
  * 1 - t^2. */
@@ -185,16 +186,17 @@ static void loss_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
     }
 }
 
-static int64_t rows_at_once(const run *r, const tensor *x, int64_t V)
+static int64_t rows_at_once(const run *r, const tensor *x, const tensor *w)
 {
-    const int64_t fit = logits_at_once(r, V);
-    return rows(x) < fit ? rows(x) : fit;
+    const int64_t fit = logits_at_once(r, rows(w));
+    const int64_t most = product_in_bf16(w) && !r->loss_numbers && fit < 256 ? 256 : fit;
+    return rows(x) < most ? rows(x) : most;
 }
 
 static void parts_forward(run *r, const node *n)
 {
     const tensor *x = n->in[X], *w = n->in[W];
-    const int64_t N = rows(x), V = rows(w), most = rows_at_once(r, x, V);
+    const int64_t N = rows(x), V = rows(w), most = rows_at_once(r, x, w);
     const double total = total_weight(r);
     double sum = 0;
     index_rows(r, (int32_t *)n->arg);
@@ -295,7 +297,7 @@ tensor *linear_cross_entropy_capped(run *r, tensor *x, const weight *w, real smo
 {
     assert(rows(x) == r->at.batch->n_wanted && cols(x) == cols(w->w));
     const int64_t N = rows(x), V = rows(w->w);
-    const int64_t some = rows_at_once(r, x, V), strip = strip_width(r, x, V);
+    const int64_t some = rows_at_once(r, x, w->w), strip = strip_width(r, x, V);
     const int64_t most = r->tape && N * strip > some * V ? N * strip : some * V;
     const tensor part_of = tensor_rows(w->w, 0, strip);
     node n = { .op = &linear_cross_entropy_op, .local = "loss", .in = { x, w->w, w->b } };

@@ -24,7 +24,7 @@ typedef struct job {
     int64_t left, right;          /* parts of the rows and of the panels, for threads */
 } job;
 
-static bool in_bf16(const tensor *w)
+bool product_in_bf16(const tensor *w)
 {
     return w->bf16 || w->bf16_copy;
 }
@@ -32,7 +32,7 @@ static bool in_bf16(const tensor *w)
 /* Integer formats multiply in class i8; not in double, which must be exact. */
 static bool in_i8(const tensor *w)
 {
-    return !in_bf16(w) && w->type->quants != NULL && sizeof(real) == sizeof(float);
+    return !product_in_bf16(w) && w->type->quants != NULL && sizeof(real) == sizeof(float);
 }
 
 /* Class bf16 packs terms in groups of 32; in backward rows are terms. */
@@ -43,7 +43,7 @@ static int64_t whole_groups(int64_t n)
 
 const char *product_class(const tensor *w)
 {
-    return in_i8(w) ? "i8" : in_bf16(w) ? "bf16" : "f32";
+    return in_i8(w) ? "i8" : product_in_bf16(w) ? "bf16" : "f32";
 }
 
 void product_plan(run *r, int64_t n_row, const tensor *w)
@@ -52,7 +52,7 @@ void product_plan(run *r, int64_t n_row, const tensor *w)
     const int64_t widest = back && rows(w) > cols(w) ? rows(w) : cols(w);
     if (in_i8(w))
         scratch_need(r, pack_i8_bytes(n_row, cols(w)));
-    if (in_bf16(w))
+    if (product_in_bf16(w))
         scratch_need(r, pack_bf16_bytes(back ? whole_groups(n_row) : n_row, whole_groups(widest)));
     else if (back || !in_i8(w))
         scratch_need(r, (size_t)(n_row * widest) * sizeof(real));
@@ -213,7 +213,7 @@ static job by_weight(const run *r, matrix y, matrix x, const tensor *w, bool w_t
                   .J = x.cols,
                   .C = w_transposed ? rows(w) : cols(w),
                   .w_transposed = w_transposed,
-                  .bf16 = in_bf16(w) };
+                  .bf16 = product_in_bf16(w) };
 }
 
 void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
@@ -250,14 +250,14 @@ void product_dw(run *r, const tensor *w, bool add, matrix dy, matrix x)
 {
     job j = { .y = { w->grad, rows(w), cols(w), cols(w), 0 },
               .x = dy,
-              .w = number_rows(r, x, in_bf16(w)),
+              .w = number_rows(r, x, product_in_bf16(w)),
               .i_step = 1,
               .j_step = dy.stride,
               .N = dy.cols,
               .J = dy.rows,
               .C = x.cols,
               .add = add,
-              .bf16 = in_bf16(w) };
+              .bf16 = product_in_bf16(w) };
     if (dy.rows == 0 && !add)
         grad_clear((tensor *)w);
     else if (dy.rows > 0)

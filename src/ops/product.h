@@ -37,6 +37,7 @@ static inline matrix some_rows(matrix m, int64_t first, int64_t count)
 
 /* "i8", "bf16" or "f32": the compute class of products with W. */
 const char *product_class(const tensor *w);
+bool product_in_bf16(const tensor *w);
 
 /* Call from an op that will multiply n rows by W, in either direction. */
 void product_plan(run *r, int64_t n_row, const tensor *w);
