@@ -11,6 +11,7 @@
 #define DEFAULT_CTX   4096
 #define MAX_BATCH     65536
 #define SESSION_BYTES 1024 /* a session and its handle */
+#define MAX_RANK      4096
 #define MAX_CACHE     ((int64_t)INT32_MAX * PAGE_ROWS)
 
 /* Bound for an engine, its list of threads, its copies of works, the calling thread's side stack,
@@ -49,6 +50,9 @@ weft_status engine_resolve(const model *m, engine_options *o, weft_error *err)
     if (o->n_cache < 1 || o->n_cache > MAX_CACHE)
         return weft_fail(err, WEFT_EINVAL, "n_cache is %lld, expected 1 to %lld positions",
                          (long long)o->n_cache, (long long)MAX_CACHE);
+    if (o->rank < 0 || o->rank > MAX_RANK)
+        return weft_fail(err, WEFT_EINVAL, "adapter_rank is %lld, expected 0 to %d",
+                         (long long)o->rank, MAX_RANK);
     if (o->n_batch > o->n_session * o->n_ctx)
         o->n_batch = (int)(o->n_session * o->n_ctx); /* no batch can have more rows */
     return WEFT_OK;
@@ -64,6 +68,7 @@ static void batch_largest(batch *b, const engine_options *o, bool all_rows)
     for (int i = 0; i < b->n_row; i++)
         b->row[i] = (batch_row){ .pos = (int32_t)(o->n_ctx - 1), .wanted = i < b->n_wanted };
     b->seq[0] = (sequence){ .n = b->n_row, .source = -1 };
+    b->rank = o->rank;
 }
 
 /* The largest possible sources: a whole context encoded in one forward. */
@@ -74,6 +79,7 @@ static void sources_largest(batch *b, batch *src, const engine_options *o)
     for (int i = 0; i < src->n_row; i++)
         src->row[i] = (batch_row){ .pos = i };
     src->seq[0] = (sequence){ .n = src->n_row, .source = -1 };
+    src->rank = o->rank;
     b->src = src;
     b->seq[0].source = 0;
 }

@@ -16,6 +16,7 @@ typedef struct engine_options {
     bool all_rows;   /* callers may request the logits of every row, not only of each session's
                       * last */
     int64_t n_cache; /* positions in the pool; 0: n_session contexts */
+    int64_t rank;    /* the largest of adapters that sessions may have; 0: they have none */
 } engine_options;
 
 typedef struct engine_plan {

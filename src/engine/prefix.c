@@ -42,7 +42,8 @@ void prefix_source_drop(prefix *p, prefix_source *s)
 
 static uint64_t hash_of(const prefix_root *root, int32_t parent, const int32_t *list)
 {
-    const uint64_t from[] = { root->salt, root->source ? root->source->hash : 0, (uint64_t)parent };
+    const uint64_t from[] = { root->salt, root->source ? root->source->hash : 0, (uint64_t)parent,
+                              root->adapter };
     xxh64 x;
     xxh64_begin(&x);
     xxh64_add(&x, from, sizeof from);
@@ -59,7 +60,8 @@ static int32_t look_up(const prefix *p, const prefix_root *root, int32_t parent,
     for (; i >= 0; i = p->entry[i].next) {
         const prefix_entry *e = &p->entry[i];
         if (e->hash == hash && e->parent == parent && e->root.salt == root->salt &&
-            e->root.source == root->source && memcmp(e->ids, list, sizeof e->ids) == 0)
+            e->root.source == root->source && e->root.adapter == root->adapter &&
+            e->root.strength == root->strength && memcmp(e->ids, list, sizeof e->ids) == 0)
             break;
     }
     return i;

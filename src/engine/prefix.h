@@ -6,7 +6,8 @@
  *                          \-- page 4 [64 ids]
  *
  * A hash table over full pages. The key of a page is the page before it and its own 64 tokens; the
- * first page's is the root: who may share it (salt), and the source of an encoder-decoder. Keys
+ * first page's is the root: who may share it (salt), the source of an encoder-decoder, and the
+ * adapter with its strength. Keys
  * are compared exactly, so an equal hash shares nothing. A table belongs to one engine, and so to one
  * model, one compute class and one type of cache. Rows depend on nothing else, so sharing does not
  * change a bit.
@@ -30,6 +31,8 @@ typedef struct prefix_source {
 typedef struct prefix_root {
     uint64_t salt;
     prefix_source *source; /* NULL: the model has no encoder */
+    uint64_t adapter;      /* serial of the request's; 0: it has none */
+    real strength;
 } prefix_root;
 
 typedef struct prefix_entry {

@@ -3,6 +3,7 @@
 #include "engine/session.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 session *session_new(engine *e, weft_error *err)
@@ -37,6 +38,7 @@ void session_free(session *s)
         return;
     mem *from = &s->engine->model->host->mem;
     session_forget_source(s);
+    lora_set_drop(s->adapted.set);
     *(s->before ? &s->before->next : &s->engine->first) = s->next;
     if (s->next)
         s->next->before = s->before;
@@ -66,6 +68,31 @@ void session_forget_source(session *s)
     session_cut(s, 0);
     s->has_logits = false;
     drop_source(s);
+}
+
+static void take_adaption(session *s, adaption a)
+{
+    lora_set_hold(a.set);
+    lora_set_drop(s->adapted.set);
+    s->adapted = a;
+}
+
+weft_status session_adapt(session *s, lora_set *set, real strength, weft_error *err)
+{
+    if (!isfinite(strength))
+        return weft_fail(err, WEFT_EINVAL, "the strength of an adapter must be finite");
+    if (set && set->rank > s->engine->opt.rank)
+        return weft_fail(err, WEFT_EINVAL,
+                         "an adapter of rank %lld; the engine was made for ranks up to %lld: raise "
+                         "adapter_rank",
+                         (long long)set->rank, (long long)s->engine->opt.rank);
+    if (set && (set->replaces || set->scales) && strength != 0 && strength != 1)
+        return weft_fail(err, WEFT_EINVAL,
+                         "an adapter with whole weights or gains has strength 0 or 1, not %g",
+                         (double)strength);
+    session_forget_source(s);
+    take_adaption(s, (adaption){ set, set ? strength : 0 });
+    return WEFT_OK;
 }
 
 weft_status session_rewind(session *s, int64_t length, weft_error *err)
@@ -117,6 +144,7 @@ void session_copy(session *to, const session *from)
     if (to == from)
         return;
     session_cut(to, 0);
+    take_adaption(to, from->adapted);
     share_source(to, from);
     share(to, from, from->cache.length);
     to->has_logits = from->has_logits;
@@ -151,7 +179,7 @@ int64_t session_match(session *s, const int32_t *ids, int64_t n)
     int64_t most = own;
     for (const session *other = s->engine->first; other; other = other->next) {
         const int64_t whole = common(other, ids, n) / PAGE_ROWS * PAGE_ROWS;
-        if (whole > most && same_source(s, other)) {
+        if (whole > most && same_source(s, other) && same_adaption(s->adapted, other->adapted)) {
             giver = other;
             most = whole;
         }

@@ -25,6 +25,7 @@ struct session {
     int32_t *ids;           /* [n_ctx], the first `length` are set */
     float *logits;          /* [V] after the last token */
     bool has_logits;
+    adaption adapted;      /* its set is held */
     atomic_bool cancelled; /* set by any thread; cleared by the step that sees it */
     int64_t planned;       /* rows that the running eval has yet to compute for it */
     bool poisoned;         /* its logits of this step are not finite */
@@ -35,6 +36,17 @@ struct session {
 
 session *session_new(engine *e, weft_error *err);
 void session_free(session *s);
+
+/* From now on the session computes with this adapter, or with none: set NULL. It loses its tokens
+ * and its source, which were computed without it. */
+weft_status session_adapt(session *s, lora_set *set, real strength, weft_error *err);
+
+/* Weights in place of the model's, or NULL. */
+static inline tensor *const *session_whole(const session *s)
+{
+    const adaption *a = &s->adapted;
+    return a->set && a->set->replaces && a->strength != 0 ? a->set->whole : NULL;
+}
 
 /* Creates a session with the same tokens and logits; allocates no page. */
 session *session_fork(const session *s, weft_error *err);

@@ -34,13 +34,16 @@ static int fill_source(engine *e, const source_text *s, int n)
 {
     batch *b = &e->src;
     b->n_row = b->n_seq = 0;
+    b->rank = e->opt.rank;
+    b->whole = session_whole(s->session);
     while (b->n_seq < n && b->n_seq < e->opt.n_session &&
-           s[b->n_seq].n <= e->opt.n_ctx - b->n_row) {
+           s[b->n_seq].n <= e->opt.n_ctx - b->n_row &&
+           session_whole(s[b->n_seq].session) == b->whole) {
         const source_text *of = &s[b->n_seq];
         cache *c = &of->session->source;
         while (c->n_page < pages_for(of->n))
             c->page[c->n_page++] = pages_take(&e->pages);
-        b->seq[b->n_seq] = (sequence){ b->n_row, (int32_t)of->n, -1, c, NULL };
+        b->seq[b->n_seq] = (sequence){ b->n_row, (int32_t)of->n, -1, c, of->session->adapted };
         for (int64_t i = 0; i < of->n; i++)
             b->row[b->n_row++] = (batch_row){
                 .id = of->ids[i], .seq = b->n_seq, .pos = (int32_t)i, .target = NO_TARGET
@@ -52,7 +55,11 @@ static int fill_source(engine *e, const source_text *s, int n)
 
 static weft_status encode_sources(engine *e, weft_error *err)
 {
-    const batch nobody = { .seq = e->batch.seq, .row = e->batch.row, .src = &e->src };
+    const batch nobody = { .seq = e->batch.seq,
+                           .row = e->batch.row,
+                           .src = &e->src,
+                           .rank = e->opt.rank,
+                           .whole = e->src.whole };
     e->run.hunt_nan = true;
     run_begin(&e->run, &nobody);
     model_forward(&e->run, e->model);

@@ -126,23 +126,28 @@ static void share_rows(const engine *e, work *w, int n)
     }
 }
 
-static void fill_batch(engine *e, const work *w, int n)
+/* The rows of the works whose adapters replace the weights that `like`'s does; and of no others. */
+static void fill_batch(engine *e, const work *w, int n, const session *like)
 {
     batch *b = &e->batch;
     const int64_t wanted = e->n_read > 1 ? e->n_read : 1;
     b->n_row = b->n_seq = b->n_wanted = 0;
     b->src = &e->src;
     e->src.n_row = e->src.n_seq = 0;
+    b->rank = e->src.rank = e->opt.rank;
+    b->whole = e->src.whole = session_whole(like);
     for (int i = 0; i < n; i++) {
         session *s = w[i].session;
-        if (w[i].take == 0)
+        if (w[i].take == 0 || session_whole(s) != b->whole)
             continue;
         s->planned = left(&w[i]);
         s->has_logits = s->poisoned = false;
-        b->seq[b->n_seq] = (sequence){ b->n_row, (int32_t)w[i].take, -1, &s->cache, NULL };
+        b->seq[b->n_seq] = (sequence){ b->n_row, (int32_t)w[i].take, -1, &s->cache, s->adapted };
         if (model_has_source(e->model)) {
             b->seq[b->n_seq].source = e->src.n_seq;
-            e->src.seq[e->src.n_seq++] = (sequence){ .source = -1, .cache = &s->source };
+            e->src.seq[e->src.n_seq++] = (sequence){ .source = -1,
+                                                     .cache = &s->source,
+                                                     .adapted = s->adapted };
         }
         for (int64_t k = 0; k < w[i].take; k++) {
             const bool asked = s->planned - k <= wanted || s->read || e->run.show.all_logits;
@@ -290,7 +295,7 @@ static void commit_rows(work *w, int n)
 static void name_poison(engine *e, work *w)
 {
     weft_error why;
-    fill_batch(e, w, 1);
+    fill_batch(e, w, 1, w->session);
     e->run.hunt_nan = true;
     run_begin(&e->run, &e->batch);
     model_forward(&e->run, e->model);
@@ -301,12 +306,21 @@ static void name_poison(engine *e, work *w)
     fail_work(w, &why);
 }
 
+/* A forward for each set of weights in place of the model's: mostly there is one. */
 static void run_step(engine *e, work *w, int n)
 {
-    run_begin(&e->run, &e->batch);
-    e->next_row = 0;
     e->poisoned = false;
-    model_forward(&e->run, e->model);
+    for (int i = 0; i < n; i++) {
+        bool done = w[i].take == 0;
+        for (int k = 0; k < i && !done; k++)
+            done = w[k].take > 0 && session_whole(w[k].session) == session_whole(w[i].session);
+        if (done)
+            continue;
+        fill_batch(e, w, n, w[i].session);
+        run_begin(&e->run, &e->batch);
+        e->next_row = 0;
+        model_forward(&e->run, e->model);
+    }
     commit_rows(w, n);
     for (int i = 0; i < n && e->poisoned; i++)
         if (w[i].take > 0 && w[i].session->poisoned)
@@ -329,9 +343,7 @@ static weft_status step_once(engine *e, work *w, int n, bool chosen, weft_error 
         share_rows(e, w, n);
     reserve_pages(e, w, n);
     take_pages(e, w, n);
-    fill_batch(e, w, n);
-    if (e->batch.n_row > 0)
-        run_step(e, w, n);
+    run_step(e, w, n);
     return WEFT_OK;
 }
 

@@ -192,6 +192,7 @@ static tensor *register_tensor(bind *b, const want *w, const stored *from)
     memcpy(t->shape, w->shape, (size_t)w->n_dim * sizeof *w->shape);
     t->stride = w->shape[w->n_dim - 1];
     m->param[m->n_param++] = t;
+    t->slot = m->n_param;
     m->n_parameter += w->shape[0] * (w->n_dim > 1 ? w->shape[1] : 1);
     return t;
 }

@@ -173,7 +173,7 @@ static void additive_backward(run *r, const node *n)
             grad_put(grad_row(q, i) + c, q->grad_written, row(n->save[0], i)[c]);
     if (score->needs_grad)
         product_db(r, score, score->grad_written,
-                   (matrix){ kept.at + A, kept.rows, A, kept.stride, 0 });
+                   (matrix){ kept.at + A, kept.rows, A, kept.stride, 0, { 0 } });
 }
 
 static cost additive_cost(const run *r, const node *n)

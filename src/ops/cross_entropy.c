@@ -203,7 +203,7 @@ static void parts_forward(run *r, const node *n)
     for (int64_t i = 0; i < N; i += most) {
         const int64_t count = N - i < most ? N - i : most;
         const part p = { .of = n,
-                         .z = { n->save[LOGITS]->data, count, V, V, 0 },
+                         .z = { n->save[LOGITS]->data, count, V, V, 0, { 0 } },
                          .index = (const int32_t *)n->arg + i,
                          .row0 = i };
         product(r, p.z, some_rows(whole(x), i, count), w, n->in[BIAS]);
@@ -276,7 +276,7 @@ static void parts_backward(run *r, const node *n)
     }
     for (; p.token0 < V; p.token0 += p.z.cols) {
         const int64_t width = V - p.token0 < most ? V - p.token0 : most;
-        p.z = (matrix){ n->save[LOGITS]->data, rows(x), width, width, 0 };
+        p.z = (matrix){ n->save[LOGITS]->data, rows(x), width, width, 0, { 0 } };
         push_back(r, n, &p);
     }
 }

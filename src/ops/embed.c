@@ -1,6 +1,7 @@
 /* embed: y_i = table[first + index_i], the index being the row's token, position or type.
  *
  *     dtable[v] = sum of dy_i over the rows i with first + index_i = v, in ascending order */
+#include "ops/adapt.h"
 #include "ops/ops.h"
 
 #include "tensor/tape.h"
@@ -8,8 +9,9 @@
 #include <assert.h>
 
 /* The table row for row i of the batch. */
-static int64_t embed_index(const run *r, const node *n, int64_t i)
+static int64_t embed_index(const run *r, const void *ctx, int64_t i)
 {
+    const node *n = ctx;
     const batch_row *b = &r->at.batch->row[i];
     const embed_by by = (embed_by)n->i[0];
     return n->i[1] + (by == EMBED_TOKEN ? b->id : by == EMBED_POSITION ? b->pos : b->type);
@@ -31,6 +33,7 @@ static void embed_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 static void embed_forward(run *r, const node *n)
 {
     parallel_rows(r, n, embed_rows);
+    adapt_table(r, whole(n->out), n->in[0], embed_index, n, r->work);
 }
 
 /* Threads split the columns, so one thread sums all occurrences of a token. */
@@ -65,6 +68,7 @@ tensor *embed_from(run *r, tensor *table, embed_by by, int64_t first)
 {
     node n = { .op = &embed_op, .label = table->name, .in = { table }, .i = { by, first } };
     n.out = tensor_new(r, r->at.batch->n_row, cols(table));
+    scratch_need(r, adapt_bytes(r, rows(n.out), table));
     return apply(r, &n);
 }
 

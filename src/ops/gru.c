@@ -122,7 +122,10 @@ static void all_places(const run *r, step s, place_fn *fn, int64_t each)
 static matrix gru_matrix(const step *s, int saved, int at, int64_t width)
 {
     const tensor *t = s->of->save[saved];
-    return (matrix){ gru_columns(s->of, saved, s->first, at), s->count, width, t->stride, 0 };
+    return (matrix){ .at = gru_columns(s->of, saved, s->first, at),
+                     .rows = s->count,
+                     .cols = width,
+                     .stride = t->stride };
 }
 
 /* ---- the source ------------------------------------------------------------------------------ */

@@ -14,6 +14,7 @@ static tensor head_part(run *r, const tensor *x, int64_t first, int64_t count)
     tensor part = *x;
     part.shape[0] = count;
     part.id = ++r->n_tensor;
+    part.of.first += first;
     part.data = is_dry(r) ? NULL : row(x, first);
     return part;
 }

@@ -24,7 +24,11 @@ static tensor rows_of_head(const tensor *w, const head_map *m, int64_t h)
 /* `width` columns of m from `at` on. */
 static matrix some_columns(matrix m, int64_t at, int64_t width)
 {
-    return (matrix){ m.at + at, m.rows, width, m.stride, width == m.cols ? m.id : 0 };
+    return (matrix){ .at = m.at + at,
+                     .rows = m.rows,
+                     .cols = width,
+                     .stride = m.stride,
+                     .id = width == m.cols ? m.id : 0 };
 }
 
 static matrix head_in(const head_map *m, matrix x, int64_t h)

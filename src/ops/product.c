@@ -10,6 +10,7 @@
  * No sum is split: one thread computes each value of y in one order, for any number of threads. */
 #include "ops/product.h"
 
+#include "ops/adapt.h"
 #include "tensor/tape.h"
 
 #include <assert.h>
@@ -22,6 +23,7 @@ typedef struct job {
     int64_t N, J, C;              /* rows, terms of a sum, columns of y */
     bool w_transposed, add, bf16; /* w: see kernels.h; add to y; class bf16 */
     int64_t left, right;          /* parts of the rows and of the panels, for threads */
+    void *packed;                 /* where the left side is packed */
 } job;
 
 bool product_in_bf16(const tensor *w)
@@ -46,16 +48,21 @@ const char *product_class(const tensor *w)
     return in_i8(w) ? "i8" : product_in_bf16(w) ? "bf16" : "f32";
 }
 
-void product_plan(run *r, int64_t n_row, const tensor *w)
+/* Bytes of the packed left side, for the products that a run needs. */
+static size_t packed_bytes(const run *r, int64_t n_row, const tensor *w)
 {
     const bool back = r->tape != NULL;
     const int64_t widest = back && rows(w) > cols(w) ? rows(w) : cols(w);
-    if (in_i8(w))
-        scratch_need(r, pack_i8_bytes(n_row, cols(w)));
+    const size_t codes = in_i8(w) ? pack_i8_bytes(n_row, cols(w)) : 0;
+    const size_t numbers = (size_t)(n_row * widest) * sizeof(real);
     if (product_in_bf16(w))
-        scratch_need(r, pack_bf16_bytes(back ? whole_groups(n_row) : n_row, whole_groups(widest)));
-    else if (back || !in_i8(w))
-        scratch_need(r, (size_t)(n_row * widest) * sizeof(real));
+        return pack_bf16_bytes(back ? whole_groups(n_row) : n_row, whole_groups(widest));
+    return in_i8(w) && (!back || codes > numbers) ? codes : numbers;
+}
+
+void product_plan(run *r, int64_t n_row, const tensor *w)
+{
+    scratch_need(r, packed_bytes(r, n_row, w) + adapt_bytes(r, n_row, w));
 }
 
 void product_plan_both(run *r, int64_t n_row, const tensor *w)
@@ -70,19 +77,19 @@ void product_plan_both(run *r, int64_t n_row, const tensor *w)
 static void pack_blocks(const run *r, const void *ctx, int64_t b0, int64_t b1)
 {
     const job *j = ctx;
-    r->kern->pack(r->work, j->x.at, j->i_step, j->j_step, j->N, j->J, b0, b1);
+    r->kern->pack(j->packed, j->x.at, j->i_step, j->j_step, j->N, j->J, b0, b1);
 }
 
 static void pack_bf16_blocks(const run *r, const void *ctx, int64_t b0, int64_t b1)
 {
     const job *j = ctx;
-    r->kern->pack_bf16(r->work, j->x.at, j->i_step, j->j_step, j->N, j->J, b0, b1);
+    r->kern->pack_bf16(j->packed, j->x.at, j->i_step, j->j_step, j->N, j->J, b0, b1);
 }
 
 static void pack_i8_blocks(const run *r, const void *ctx, int64_t b0, int64_t b1)
 {
     const job *j = ctx;
-    r->kern->pack_i8(r->work, j->x.at, j->x.stride, j->N, j->J, b0, b1);
+    r->kern->pack_i8(j->packed, j->x.at, j->x.stride, j->N, j->J, b0, b1);
 }
 
 /* Rows of a block that one call takes as a whole. */
@@ -107,10 +114,10 @@ static void multiply_parts(const run *r, const void *ctx, int64_t p0, int64_t p1
         const int64_t c0 = panel_start(r, j, panels * b / j->right);
         const int64_t c1 = panel_start(r, j, panels * (b + 1) / j->right);
         if (j->bf16)
-            r->kern->product_bf16(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w,
+            r->kern->product_bf16(j->y.at, j->y.stride, j->add, j->packed, j->N, j->J, &j->w,
                                   j->w_transposed, block0, block1, c0, c1);
         else
-            r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w,
+            r->kern->product(j->y.at, j->y.stride, j->add, j->packed, j->N, j->J, &j->w,
                              j->w_transposed, block0, block1, c0, c1);
     }
 }
@@ -118,20 +125,23 @@ static void multiply_parts(const run *r, const void *ctx, int64_t p0, int64_t p1
 static void outputs_i8(const run *r, const void *ctx, int64_t p0, int64_t p1)
 {
     const job *j = ctx;
-    r->kern->product_i8(j->y.at, j->y.stride, r->work, j->N, j->J, &j->w, panel_start(r, j, p0),
+    r->kern->product_i8(j->y.at, j->y.stride, j->packed, j->N, j->J, &j->w, panel_start(r, j, p0),
                         panel_start(r, j, p1));
 }
 
 /* ---- on all threads -------------------------------------------------------------------------- */
 
+/* The left side of an activation stays packed for the next product, unless it lies elsewhere. */
 static void pack_left(run *r, const job *j, range_fn *fn, int rows)
 {
     const packed_form form = fn == pack_i8_blocks ? PACKED_I8 : j->bf16 ? PACKED_BF16 : PACKED_REAL;
-    if (j->x.id && r->packed.id == j->x.id && r->packed.form == form)
+    const bool stays = j->packed == r->work;
+    if (stays && j->x.id && r->packed.id == j->x.id && r->packed.form == form)
         return;
     const int64_t blocks = row_blocks(j->N, rows);
     parallel(r, blocks, j->N * j->J / blocks, fn, j);
-    r->packed = (packed_rows){ j->x.id, form };
+    if (stays)
+        r->packed = (packed_rows){ j->x.id, form };
 }
 
 /* Every part makes its own panels. In forward they are made of weights, so threads split the
@@ -206,6 +216,7 @@ static job by_weight(const run *r, matrix y, matrix x, const tensor *w, bool w_t
 {
     return (job){ .y = y,
                   .x = x,
+                  .packed = r->work,
                   .w = weight_rows(r, w),
                   .i_step = x.stride,
                   .j_step = 1,
@@ -216,7 +227,7 @@ static job by_weight(const run *r, matrix y, matrix x, const tensor *w, bool w_t
                   .bf16 = product_in_bf16(w) };
 }
 
-void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
+static void product_plain(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
 {
     job j = by_weight(r, y, x, w, true);
     j.w.bias = values(bias);
@@ -226,6 +237,26 @@ void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
         multiply_class_i8(r, &j);
     else
         multiply_real(r, &j);
+}
+
+void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
+{
+    if (!adapt_needed(&x, w)) {
+        product_plain(r, y, x, w, bias);
+        return;
+    }
+    const bool later = bias && adapt_has_gain(&x, w); /* the bias comes after the gain */
+    product_plain(r, y, x, w, later ? NULL : bias);
+    adapt(r, y, x, w, later ? bias : NULL, (char *)r->work + packed_bytes(r, x.rows, w));
+}
+
+void product_f32(run *r, matrix y, bool add, matrix x, const tensor *w, void *room)
+{
+    job j = by_weight(r, y, x, w, true);
+    j.add = add;
+    j.packed = room;
+    j.bf16 = false;
+    multiply_real(r, &j);
 }
 
 void product_add(run *r, matrix y, matrix x, const tensor *w)
@@ -248,7 +279,7 @@ void product_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w)
 /* Rows of dW are the columns of dy; the sum runs over the rows of both. */
 void product_dw(run *r, const tensor *w, bool add, matrix dy, matrix x)
 {
-    job j = { .y = { w->grad, rows(w), cols(w), cols(w), 0 },
+    job j = { .y = { w->grad, rows(w), cols(w), cols(w), 0, { 0 } },
               .x = dy,
               .w = number_rows(r, x, product_in_bf16(w)),
               .i_step = 1,
@@ -257,7 +288,8 @@ void product_dw(run *r, const tensor *w, bool add, matrix dy, matrix x)
               .J = dy.rows,
               .C = x.cols,
               .add = add,
-              .bf16 = product_in_bf16(w) };
+              .bf16 = product_in_bf16(w),
+              .packed = r->work };
     if (dy.rows == 0 && !add)
         grad_clear((tensor *)w);
     else if (dy.rows > 0)

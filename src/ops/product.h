@@ -17,22 +17,24 @@ typedef struct matrix {
     int64_t rows, cols, stride;
     int64_t id; /* id of the tensor, if these are all its rows, so that its packed form can be
                  * reused; or 0 */
+    row_range of;
 } matrix;
 
 static inline matrix whole(const tensor *t)
 {
-    return (matrix){ t->data, rows(t), cols(t), t->stride, t->id };
+    return (matrix){ t->data, rows(t), cols(t), t->stride, t->id, t->of };
 }
 
 static inline matrix whole_grad(const tensor *t)
 {
-    return (matrix){ t->grad, rows(t), cols(t), t->stride, 0 };
+    return (matrix){ t->grad, rows(t), cols(t), t->stride, 0, t->of };
 }
 
 /* Rows [first, first + count) of m. */
 static inline matrix some_rows(matrix m, int64_t first, int64_t count)
 {
-    return (matrix){ m.at + first * m.stride, count, m.cols, m.stride, 0 };
+    const row_range of = { m.of.batch, m.of.first + first, m.of.wanted };
+    return (matrix){ m.at + first * m.stride, count, m.cols, m.stride, 0, of };
 }
 
 /* "i8", "bf16" or "f32": the compute class of products with W. */
@@ -46,6 +48,9 @@ void product_plan(run *r, int64_t n_row, const tensor *w);
 void product_plan_both(run *r, int64_t n_row, const tensor *w);
 
 void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias);
+
+/* y = x W^T or y += x W^T in class f32; x is packed into `room`. */
+void product_f32(run *r, matrix y, bool add, matrix x, const tensor *w, void *room);
 
 /* y += x W^T, in class f32 or bf16. */
 void product_add(run *r, matrix y, matrix x, const tensor *w);

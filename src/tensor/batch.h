@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "tensor/cache.h"
+#include "tensor/lora.h"
 
 #define NO_TARGET (-100)
 
@@ -22,13 +23,11 @@ typedef struct batch_row {
     bool wanted;    /* its logits are requested */
 } batch_row;
 
-struct adapter;
-
 typedef struct sequence {
     int32_t first, n; /* its rows in this batch; n may be 0 for a source encoded earlier */
     int32_t source;   /* the sequence of the batch's src that cross-attention reads, or -1 */
     cache *cache;     /* NULL: the whole sequence is in this batch */
-    const struct adapter *adapter;
+    adaption adapted;
 } sequence;
 
 typedef struct batch {
@@ -37,6 +36,8 @@ typedef struct batch {
     sequence *seq;
     const real *features;    /* [n_row, d] if the model takes vectors instead of tokens, or NULL */
     const struct batch *src; /* batch with the sources of its sequences, or NULL */
+    int64_t rank;            /* the largest of adapters that its sequences may have; 0: none has */
+    tensor *const *whole;    /* parameters in place of the model's, by slot; or NULL */
 } batch;
 
 /* Makes an empty batch with this capacity. */

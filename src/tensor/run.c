@@ -75,13 +75,15 @@ void run_part(run *r, const batch *b, const char *part)
 
 tensor *tensor_new(run *r, int64_t n_row, int64_t n_col)
 {
+    const batch *b = r->at.batch;
     tensor *t = arena_alloc(&r->meta, sizeof *t, NULL);
     *t = (tensor){ .type = &dtype_real,
                    .n_dim = 2,
                    .shape = { n_row, n_col },
                    .stride = n_col,
                    .id = ++r->n_tensor,
-                   .born = r->at.block };
+                   .born = r->at.block,
+                   .of = { .batch = b, .wanted = b && n_row != b->n_row } };
     t->data = arena_alloc(&r->data, (size_t)(n_row * n_col) * sizeof(real), NULL);
     return t;
 }

@@ -7,6 +7,15 @@
 #define MAX_DIM    4
 #define NAME_BYTES 80
 
+struct batch;
+
+/* The rows of a batch that a tensor's rows belong to, from `first` on; of all, or of the wanted. */
+typedef struct row_range {
+    const struct batch *batch; /* NULL: of none */
+    int64_t first;
+    bool wanted;
+} row_range;
+
 typedef struct tensor {
     char name[NAME_BYTES]; /* "blk.3.attn_q.rope" */
     const dtype *type;
@@ -16,6 +25,8 @@ typedef struct tensor {
     int64_t id;     /* id of its contents, unique in a run */
     int64_t born;   /* the block it was made in; see residual */
     void *data;     /* NULL in a dry run */
+    row_range of;   /* activations */
+    int64_t slot;   /* parameters: number in the model, from 1 */
 
     /* For a weight used in products: the same values in panels (kernels.h); or NULL. */
     const void *panels;
@@ -61,6 +72,7 @@ static inline tensor tensor_rows(const tensor *w, int64_t first, int64_t count)
     const size_t skip = (size_t)first * dtype_row_bytes(w->type, width);
     tensor t = *w;
     t.shape[0] = count;
+    t.slot = count == rows(w) ? w->slot : 0;
     t.data = (char *)w->data + skip;
     t.panels = w->panels && first % PANEL_ROWS == 0 ? (const char *)w->panels + skip : NULL;
     t.grad = w->grad ? w->grad + first * width : NULL;

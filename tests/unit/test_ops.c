@@ -953,9 +953,9 @@ static void attention_cross(void **state)
     bench_init(&b, 2);
     const attn a = { ATTN_CROSS, 4, 2, 8, 6, (real)0.35, 0, { 0 }, 0, NULL };
     batch_row src_row[12];
-    sequence src_seq[3] = { { 0, 5, -1, NULL, NULL },
-                            { 5, 7, -1, NULL, NULL },
-                            { 12, 0, -1, NULL, NULL } };
+    sequence src_seq[3] = { { .first = 0, .n = 5, .source = -1 },
+                            { .first = 5, .n = 7, .source = -1 },
+                            { .first = 12, .n = 0, .source = -1 } };
     for (int i = 0; i < 12; i++)
         src_row[i] = (batch_row){ .seq = i >= 5, .pos = i < 5 ? i : i - 5 };
     const batch src = { .n_row = 12, .n_seq = 3, .row = src_row, .seq = src_seq };

@@ -202,7 +202,7 @@ static void equal_sources_are_one(void **state)
                   *b = prefix_source_hold(p, r.text, 20, &err),
                   *c = prefix_source_hold(p, r.text, 19, &err);
     assert_true(a == b && a != c);
-    const prefix_root with_a = { 1, a }, with_c = { 1, c };
+    const prefix_root with_a = { .salt = 1, .source = a }, with_c = { .salt = 1, .source = c };
     session_free(kept(&r, LENGTH, &with_a));
     assert_int_equal(found(&r, &with_a, LENGTH), 3);
     assert_int_equal(found(&r, &with_c, LENGTH) + found(&r, &ours, LENGTH), 0);

@@ -29,7 +29,12 @@ typedef struct pictures {
 static void image_set_init(pictures *p, const model *m, int n, const real *features)
 {
     const int32_t T = (int32_t)m->n_ctx;
-    p->batch = (batch){ n * T, n, n, p->row, p->seq, features, NULL };
+    p->batch = (batch){ .n_row = n * T,
+                        .n_seq = n,
+                        .n_wanted = n,
+                        .row = p->row,
+                        .seq = p->seq,
+                        .features = features };
     for (int s = 0; s < n; s++) {
         p->seq[s] = (sequence){ .first = s * T, .n = T, .source = -1 };
         for (int32_t i = 0; i < T; i++)

@@ -1,0 +1,56 @@
+/* lora.h - what an adapter changes in the products of a model: matrices of low rank that are added
+ * to weights, and weights in place of others.
+ *
+ * Rows of a batch may have different adapters, sequence by sequence. Weights in place of others hold
+ * for a batch as a whole. Everything is found by a parameter's number, tensor.slot. */
+#ifndef WEFT_TENSOR_LORA_H
+#define WEFT_TENSOR_LORA_H
+
+#include "tensor/tensor.h"
+
+#include <stdatomic.h>
+
+/* y = g (W x + s B A x + s c) + b; in a table, x is 1 at an index: A x is a column of A. */
+typedef struct lora {
+    tensor a, b; /* [r, I], [O, r] */
+    real scale;
+    const real *gain; /* g [O], or NULL: 1 */
+    const real *bias; /* c [O], or NULL: 0 */
+} lora;
+
+typedef struct lora_set {
+    const lora **matrix;   /* [n_param + 1] by slot: where a parameter is multiplied with ... */
+    const lora **table;    /* ... and where rows are taken from it; or NULLs */
+    tensor **whole;        /* [n_param + 1] parameters in place of the model's, or NULLs */
+    bool replaces, scales; /* is there any of those; any gain? */
+    int64_t rank;          /* the largest */
+    uint64_t serial;       /* no other set of this process has it */
+    atomic_int n_holder;
+    void (*release)(struct lora_set *); /* called when nobody holds it any more */
+} lora_set;
+
+static inline lora_set *lora_set_hold(lora_set *p)
+{
+    if (p)
+        atomic_fetch_add(&p->n_holder, 1);
+    return p;
+}
+
+static inline void lora_set_drop(lora_set *p)
+{
+    if (p && atomic_fetch_sub(&p->n_holder, 1) == 1)
+        p->release(p);
+}
+
+/* How a sequence is adapted: strength 0 or no set: not at all. */
+typedef struct adaption {
+    lora_set *set;
+    real strength; /* multiplies every scale */
+} adaption;
+
+static inline bool same_adaption(adaption a, adaption b)
+{
+    return a.set == b.set && (a.strength == b.strength || !a.set);
+}
+
+#endif
