@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/sort.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool stored_bytes(const dtype *t, int n_dim, const int64_t *shape, uint64_t *bytes)
@@ -172,4 +173,14 @@ void container_close(container *c)
         file_close(&c->file[i], c->host);
     arena_free(&c->memory);
     *c = (container){ 0 };
+}
+
+void shape_text(char *text, size_t size, int n_dim, const int64_t *shape)
+{
+    size_t at = (size_t)snprintf(text, size, "[");
+    for (int d = 0; d < n_dim && at < size; d++)
+        at += (size_t)snprintf(&text[at], size - at, "%s%lld", /* bounded: at < size */
+                               d ? ", " : "", (long long)shape[d]);
+    if (at < size)
+        snprintf(&text[at], size - at, "]");
 }

@@ -110,6 +110,9 @@ weft_status container_index(container *c, weft_error *err);
  * bits. */
 bool stored_bytes(const dtype *t, int n_dim, const int64_t *shape, uint64_t *bytes);
 
+/* "[2, 48]", for messages. */
+void shape_text(char *text, size_t size, int n_dim, const int64_t *shape);
+
 /* Row i of rows of `cols` elements each, which may begin at any address; not of a spread tensor. */
 const uint8_t *stored_row(const stored *t, int64_t i, int64_t cols);
 

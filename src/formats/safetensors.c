@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-#define MAX_NAME (NAME_BYTES - 1)
+#define MAX_NAME 255 /* names of adapters have up to a hundred bytes */
 
 typedef struct reading {
     container *c;

@@ -7,6 +7,7 @@
 #include "models/bind.h"
 #include "models/pack.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -472,6 +473,28 @@ void model_compute_bf16(model *m)
 weft_status model_plan(model *m, const char *path, weft_load load, host *h, weft_error *err)
 {
     return open_as(m, path, load, BIND_PLAN, h, err);
+}
+
+weft_status model_notes_open(model *plan, const model *of, weft_error *err)
+{
+    *plan = (model){ .host = of->host, .start = -1, .kern = of->kern, .arch = of->arch };
+    plan->name = of->name;
+    plan->text_part = of->text_part;
+    plan->file = of->file; /* read only: its pointers are to what the model owns */
+    plan->config = of->config == &of->file ? &plan->file : of->config;
+    weft_status status = arena_init(&plan->store, ARENA_GROWING, &of->host->mem, 0, "", err);
+    if (status == WEFT_OK)
+        status = bind_all(plan, strcmp(of->file.format, "gguf") == 0, BIND_PLAN, err);
+    assert(status != WEFT_OK || plan->n_param == of->n_param);
+    if (status != WEFT_OK)
+        model_notes_close(plan);
+    return status;
+}
+
+void model_notes_close(model *plan)
+{
+    arena_free(&plan->store);
+    *plan = (model){ 0 };
 }
 
 weft_status model_design(model *m, const char *config, size_t length, host *h, weft_error *err)

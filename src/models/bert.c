@@ -321,21 +321,15 @@ static void bert_bind_embeddings(bind *b, const bert_kind *kind, bert *m)
 static void ignore_leftovers(bind *b)
 {
     static const char *const tails[] = {
-        "embeddings.position_ids",
-        "pooler.dense.weight",
-        "pooler.dense.bias",
-        "cls.seq_relationship.weight",
-        "cls.seq_relationship.bias",
-        "cls.predictions.decoder.weight",
-        "cls.predictions.decoder.bias",
-        "lm_head.decoder.weight",
-        "lm_head.decoder.bias",
-        "vocab_projector.weight",
-        "generator_lm_head.weight",
-        ".rotary_emb.inv_freq",
+        "embeddings.position_ids",      "cls.predictions.decoder.weight",
+        "cls.predictions.decoder.bias", "lm_head.decoder.weight",
+        "lm_head.decoder.bias",         "vocab_projector.weight",
+        "generator_lm_head.weight",     ".rotary_emb.inv_freq",
     };
     for (size_t i = 0; i < sizeof tails / sizeof *tails; i++)
         bind_ignore(b, tails[i]);
+    bind_ignore_module(b, "pooler.dense");
+    bind_ignore_module(b, "cls.seq_relationship");
 }
 
 static void *bind_bert(bind *b)

@@ -214,6 +214,10 @@ const float *bind_divisors(bind *b, const char *stem, int64_t n);
  * model needs it. */
 void bind_ignore(bind *b, const char *hf_suffix);
 
+/* The same for weight and bias of a module whose output the model does not need; adapters of it are
+ * left out too. */
+void bind_ignore_module(bind *b, const char *hf);
+
 /* Ignores the n layers from b->m->n_layer on: they predict further tokens. */
 void bind_ignore_layers(bind *b, int64_t n);
 

@@ -114,15 +114,6 @@ const stored *bind_look_up(bind *b, const want *w, char file_name[FILE_NAME_BYTE
     return in_directory(b, old);
 }
 
-static void describe_tensor(char *text, size_t size, int n_dim, const int64_t *shape)
-{
-    size_t at = (size_t)snprintf(text, size, "[");
-    for (int d = 0; d < n_dim && at < size; d++)
-        at += (size_t)snprintf(text + at, size - at, "%s%lld", d ? ", " : "", (long long)shape[d]);
-    if (at < size)
-        snprintf(text + at, size - at, "]");
-}
-
 bool bind_shape_is(bind *b, const stored *t, const char *name, int n_dim, const int64_t *expected)
 {
     bool same = t->n_dim == n_dim;
@@ -130,8 +121,8 @@ bool bind_shape_is(bind *b, const stored *t, const char *name, int n_dim, const 
         same = t->shape[d] == expected[d];
     if (!same) {
         char got[96], text[96];
-        describe_tensor(got, sizeof got, t->n_dim, t->shape);
-        describe_tensor(text, sizeof text, n_dim, expected);
+        shape_text(got, sizeof got, t->n_dim, t->shape);
+        shape_text(text, sizeof text, n_dim, expected);
         bind_misfit(b, t, WEFT_EFORMAT, "tensor %s is %s %s, expected %s", name, t->type->name, got,
                     text);
     }

@@ -152,6 +152,7 @@ static void note_origin(bind *b, const want *w, const stored *from)
                    .ways = w->ways,
                    .way = w->way,
                    .whole_rows = w->whole ? w->whole_rows : 0,
+                   .row0 = w->whole ? w->row0 : 0,
                    .follows = w->whole && w->row0 > 0,
                    .gain = w->gain && b->m->arch->hf_gain };
     memcpy(o->hf_shape, w->hf_shape, sizeof o->hf_shape);
@@ -359,9 +360,24 @@ weight bind_rows(bind *b, const char *stem, const char *whole, int64_t n, int64_
                                                              .row0 = row0 })) };
 }
 
+/* For conversion and adapters: what the head would be called if it were stored. */
+static void note_tied(bind *b, const char *stem, const weight *w)
+{
+    char name[FILE_NAME_BYTES];
+    tied_head *t = &b->m->notes->tied;
+    *t = (tied_head){ .name = w->name, .table = w->w };
+    if (!bind_hf_name(b, &(want){ .stem = stem }, ".weight", name))
+        return;
+    t->hf = arena_text(&b->m->store, name, strlen(name), b->err);
+    if (!t->hf)
+        b->status = WEFT_ENOMEM;
+}
+
 weight bind_tied(bind *b, const char *stem, tensor *table, bind_bias in_new)
 {
     weight w = { .name = stem_text(b, stem), .w = multiplied(table) };
+    if (b->plan && b->status == WEFT_OK)
+        note_tied(b, stem, &w);
     if (table)
         w.b = bias_of(b, stem, rows(table), 0, in_new);
     return w;
@@ -483,6 +499,17 @@ void bind_ignore(bind *b, const char *hf_suffix)
         b->used[i] = true;
         b->m->n_left_out++;
     }
+}
+
+void bind_ignore_module(bind *b, const char *hf)
+{
+    char name[FILE_NAME_BYTES];
+    snprintf(name, sizeof name, "%s.weight", hf);
+    bind_ignore(b, name);
+    snprintf(name, sizeof name, "%s.bias", hf);
+    bind_ignore(b, name);
+    if (b->m->notes && b->m->notes->n_unused < MAX_UNUSED)
+        b->m->notes->unused[b->m->notes->n_unused++] = hf;
 }
 
 void bind_ignore_layers(bind *b, int64_t n)

@@ -58,17 +58,10 @@ typedef struct rows_job {
     weft_error *err;
 } rows_job;
 
-/* The source row of row i: within a head, pair (a_k, b_k) is (k, k + E/2) if halves are paired and
- * (2k, 2k + 1) if neighbours are. */
+/* The source row of row i. */
 static int64_t row_of(const outgoing *t, int64_t i)
 {
-    const int64_t E = t->permuted_head;
-    if (E == 0)
-        return i;
-    const int64_t k = i % E, head = i - k;
-    if (t->to_adjacent)
-        return head + k / 2 + (k % 2 ? E / 2 : 0);
-    return head + (k < E / 2 ? 2 * k : 2 * (k - E / 2) + 1);
+    return t->permuted_head ? export_row(i, t->permuted_head, t->to_adjacent) : i;
 }
 
 /* A source row at an address that is aligned for its type. */

@@ -1,8 +1,8 @@
-/* export.h - what binding learns and only conversion needs: the source of every weight, and every
+/* export.h - what binding learns and a forward does not need: the source of every weight, and every
  * configuration value under both formats' keys.
  *
  * model_plan and model_design record these notes; conversions and new models are written from
- * them. */
+ * them, and adapters find their weights by them. */
 #ifndef WEFT_MODELS_EXPORT_H
 #define WEFT_MODELS_EXPORT_H
 
@@ -21,6 +21,7 @@ typedef struct origin {
     int64_t heads;      /* rotary heads in its rows: their order depends on the pairing; or 0 */
     int64_t whole_rows; /* it is rows of a stored matrix of so many, called ... */
     const char *whole;  /* ... this in GGUF; 0: it is stored alone ... */
+    int64_t row0;       /* ... from this row on ... */
     bool follows;       /* ... and not the first of them */
     bool gain;          /* stored less 1 in a Hugging Face file */
 } origin;
@@ -34,6 +35,14 @@ typedef struct config_value {
 } config_value;
 
 #define MAX_CONFIG_VALUE 80
+#define MAX_UNUSED       4
+
+/* A head that shares the embedding. */
+typedef struct tied_head {
+    const char *name; /* "output", or NULL: there is none */
+    const char *hf;   /* the name that its matrix has in a Hugging Face file, or NULL */
+    const tensor *table;
+} tied_head;
 
 typedef struct export_notes {
     origin *origin; /* [n_param] */
@@ -46,7 +55,26 @@ typedef struct export_notes {
     bool hf_bare;                /* the file's names lack the prefix */
     int64_t n_further;           /* layers of the file that predict further tokens, left out */
     const char *pooling_file;    /* "1_Pooling/config.json", which modules.json names; or NULL */
+    tied_head tied;
+    const char
+        *unused[MAX_UNUSED]; /* "pooler.dense": modules of a Hugging Face class whose output */
+    int n_unused;            /* ... this model does not need */
 } export_notes;
+
+/* The notes of an open model: binds it once more over the same files, and leaves them in `plan`,
+ * whose parameters are the model's in the same order. Close it before the model. */
+weft_status model_notes_open(model *plan, const model *of, weft_error *err);
+void model_notes_close(model *plan);
+
+/* Row i of heads of E rows that rotate, if their pairs change: its row before. Within a head, pair
+ * (a_k, b_k) is (k, k + E/2) if halves are paired and (2k, 2k + 1) if neighbours are. */
+static inline int64_t export_row(int64_t i, int64_t E, bool to_adjacent)
+{
+    const int64_t k = i % E, head = i - k;
+    if (to_adjacent)
+        return head + k / 2 + (k % 2 ? E / 2 : 0);
+    return head + (k < E / 2 ? 2 * k : 2 * (k - E / 2) + 1);
+}
 
 /* The shape that parameter i has in a Hugging Face file; returns the number of dimensions. */
 int export_shape(const model *m, int64_t i, int64_t *shape);

@@ -227,8 +227,7 @@ static void *bind_vit(bind *b)
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
         vit_bind_layer(b, &m->layer[b->layer]);
     b->layer = -1;
-    bind_ignore(b, "pooler.dense.weight");
-    bind_ignore(b, "pooler.dense.bias");
+    bind_ignore_module(b, "pooler.dense");
     return m;
 }
 

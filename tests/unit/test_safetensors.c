@@ -257,13 +257,13 @@ static void bad_metadata(void **state)
 static void bad_names(void **state)
 {
     (void)state;
-    char header[256];
-    refused("{" TENSOR("", "[1]", "[0,4]") "}", 4, "a tensor name of 0 bytes; expected 1 to 79");
+    char header[512];
+    refused("{" TENSOR("", "[1]", "[0,4]") "}", 4, "a tensor name of 0 bytes; expected 1 to 255");
     snprintf(header, sizeof header,
-             "{\"%080d\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 0);
-    refused(header, 4, "a tensor name of 80 bytes; expected 1 to 79");
+             "{\"%0256d\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 0);
+    refused(header, 4, "a tensor name of 256 bytes; expected 1 to 255");
     snprintf(header, sizeof header,
-             "{\"%079d\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 0);
+             "{\"%0255d\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 0);
     accepted(header, 4);
 }
 
