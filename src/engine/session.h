@@ -41,11 +41,11 @@ void session_free(session *s);
  * and its source, which were computed without it. */
 weft_status session_adapt(session *s, lora_set *set, real strength, weft_error *err);
 
-/* Weights in place of the model's, or NULL. */
-static inline tensor *const *session_whole(const session *s)
+/* The adapter, if it has weights in place of the model's; or NULL. */
+static inline const lora_set *session_whole(const session *s)
 {
     const adaption *a = &s->adapted;
-    return a->set && a->set->replaces && a->strength != 0 ? a->set->whole : NULL;
+    return a->set && a->set->replaces && a->strength != 0 ? a->set : NULL;
 }
 
 /* Creates a session with the same tokens and logits; allocates no page. */

@@ -64,9 +64,18 @@ static cost embed_cost(const run *r, const node *n)
 extern const op embed_op;
 const op embed_op = { "embed", "y = table[index]", embed_forward, embed_backward, embed_cost };
 
+/* The table of the batch's adapter in place of the model's. A product with the same weight, a head
+ * that shares it, keeps the model's. */
+static tensor *table_of(const run *r, tensor *table)
+{
+    const lora_set *s = r->at.batch->whole;
+    return s && s->whole_table[table->slot] ? s->whole_table[table->slot] : table;
+}
+
 tensor *embed_from(run *r, tensor *table, embed_by by, int64_t first)
 {
-    node n = { .op = &embed_op, .label = table->name, .in = { table }, .i = { by, first } };
+    node n = { .op = &embed_op, .label = table->name, .i = { by, first } };
+    n.in[0] = table = table_of(r, table);
     n.out = tensor_new(r, r->at.batch->n_row, cols(table));
     scratch_need(r, adapt_bytes(r, rows(n.out), table));
     return apply(r, &n);

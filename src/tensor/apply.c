@@ -64,10 +64,10 @@ static void hunt_nan(run *r, const tensor *t)
 /* Weights of the batch's adapter in place of the model's. */
 static void replace_inputs(const run *r, node *n)
 {
-    tensor *const *whole = r->at.batch ? r->at.batch->whole : NULL;
-    for (int i = 0; whole && i < MAX_INPUT; i++)
-        if (n->in[i] && whole[n->in[i]->slot])
-            n->in[i] = whole[n->in[i]->slot];
+    const lora_set *s = r->at.batch ? r->at.batch->whole : NULL;
+    for (int i = 0; s && i < MAX_INPUT; i++)
+        if (n->in[i] && s->whole[n->in[i]->slot])
+            n->in[i] = s->whole[n->in[i]->slot];
 }
 
 tensor *apply(run *r, node *n)

@@ -37,7 +37,7 @@ typedef struct batch {
     const real *features;    /* [n_row, d] if the model takes vectors instead of tokens, or NULL */
     const struct batch *src; /* batch with the sources of its sequences, or NULL */
     int64_t rank;            /* the largest of adapters that its sequences may have; 0: none has */
-    tensor *const *whole;    /* parameters in place of the model's, by slot; or NULL */
+    const lora_set *whole;   /* its parameters are in place of the model's; or NULL */
 } batch;
 
 /* Makes an empty batch with this capacity. */

@@ -21,7 +21,8 @@ typedef struct lora {
 typedef struct lora_set {
     const lora **matrix;   /* [n_param + 1] by slot: where a parameter is multiplied with ... */
     const lora **table;    /* ... and where rows are taken from it; or NULLs */
-    tensor **whole;        /* [n_param + 1] parameters in place of the model's, or NULLs */
+    tensor **whole;        /* [n_param + 1] parameters in place of the model's, or NULLs; ... */
+    tensor **whole_table;  /* ... where rows are taken from them */
     bool replaces, scales; /* is there any of those; any gain? */
     int64_t rank;          /* the largest */
     uint64_t serial;       /* no other set of this process has it */

@@ -70,6 +70,7 @@ static void made_init(made *a, const model *m, int which)
     a->set.matrix = calloc((size_t)n, sizeof *a->set.matrix);
     a->set.table = calloc((size_t)n, sizeof *a->set.table);
     a->set.whole = calloc((size_t)n, sizeof *a->set.whole);
+    a->set.whole_table = calloc((size_t)n, sizeof *a->set.whole_table);
     a->item = calloc((size_t)n + 1, sizeof *a->item);
     a->number = calloc((size_t)(n * each), sizeof *a->number);
     atomic_store(&a->set.n_holder, 1);
@@ -81,6 +82,7 @@ static void made_init(made *a, const model *m, int which)
             tensor *own = malloc(sizeof *own);
             *own = *w;
             own->data = at;
+            own->slot = 0;
             fill(at, cols(w), (uint64_t)i, 1);
             a->set.whole[w->slot] = own;
             a->set.replaces = true;
@@ -117,6 +119,7 @@ static void made_free(made *a, const model *m)
     free(a->set.matrix);
     free(a->set.table);
     free(a->set.whole);
+    free(a->set.whole_table);
     free(a->item);
     free(a->number);
 }

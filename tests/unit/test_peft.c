@@ -3,6 +3,7 @@
  * broken, or that asks for more, is refused by name. */
 #include "adapt/peft.h"
 #include "adapt/peft_config.h"
+#include "adapt/ready.h"
 #include "edited.h"
 #include "golden.h"
 #include "hostile.h"
@@ -170,7 +171,8 @@ static void sentence_init(sentence *t, const stored *ids, const stored *types)
                                  .type = types ? ((const int32_t *)types->data)[i] : 0 };
 }
 
-static void forward(const model *m, golden *g)
+/* set: the adapter, or NULL. */
+static void forward(const model *m, lora_set *set, golden *g)
 {
     static sentence target, source;
     sentence_init(&target, golden_tensor(g, "ids"), golden_tensor(g, "types"));
@@ -180,9 +182,15 @@ static void forward(const model *m, golden *g)
         target.row[i].wanted = true;
     if (m->n_layer_src > 0) {
         sentence_init(&source, golden_tensor(g, "source"), NULL);
+        source.batch.rank = set ? set->rank : 0;
+        source.batch.whole = set;
+        source.seq.adapted = (adaption){ set, 1 };
         b.src = &source.batch;
         target.seq.source = 0;
     }
+    b.rank = set ? set->rank : 0;
+    b.whole = set;
+    target.seq.adapted = (adaption){ set, 1 };
     weft_error err = { 0 };
     run r[2];
     assert_int_equal(run_init_dry(&r[0], &m->host->mem, (int)(m->n_layer + m->n_layer_src), &err),
@@ -203,23 +211,36 @@ static void forward(const model *m, golden *g)
     run_free(&r[0]);
 }
 
-/* The model `base` with the adapter that was read for it, in the weights of the model `twin`, which
- * has no weight with two uses. */
-static void check_output(const char *name, const char *base, const char *twin, const char *form)
+static void check_forward(const char *name, const model *m, lora_set *set, const char *how)
 {
     char trace[256], what[128];
-    rig read, changed;
     golden g;
+    snprintf(trace, sizeof trace, "golden/adapters/%s/trace.safetensors", name);
+    snprintf(what, sizeof what, "%s, %s", name, how);
+    golden_open(&g, fixture(trace), TOLERANCE);
+    forward(m, set, &g);
+    golden_finish(&g, what);
+    golden_close(&g);
+}
+
+/* The model `base` with the adapter that was read for it: as it runs, and in the weights of the
+ * model `twin`, which has no weight with two uses. */
+static void check_output(const char *name, const char *base, const char *twin, const char *form)
+{
+    char what[128];
+    weft_error err = { 0 };
+    rig read, changed;
+    ready_adapter ready;
     open_both(&read, base, adapter_path(name));
     open_model(&changed, twin);
     put_adapter(&changed.model, &read.adapter);
-    snprintf(trace, sizeof trace, "golden/adapters/%s/trace.safetensors", name);
-    snprintf(what, sizeof what, "%s, %s", name, form);
-    golden_open(&g, fixture(trace), TOLERANCE);
-    forward(&changed.model, &g);
-    golden_finish(&g, what);
-    golden_close(&g);
+    check_forward(name, &changed.model, NULL, form);
     close_both(&changed);
+    if (ready_open(&ready, &read.model, adapter_path(name), &err) != WEFT_OK)
+        fail_msg("%s: %s", name, err.message);
+    snprintf(what, sizeof what, "%s, beside the model", form);
+    check_forward(name, &read.model, &ready.set, what);
+    ready_close(&ready);
     close_both(&read);
 }
 

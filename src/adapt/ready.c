@@ -1,0 +1,142 @@
+/* ready.c - makes an adapter ready for sessions. */
+#include "adapt/ready.h"
+
+#include "adapt/peft.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- what products cannot take --------------------------------------------------------------- */
+
+/* Experts and the parts of a latent's matrix are multiplied where adapters have no place. */
+static bool is_multiplied_apart(const tensor *w)
+{
+    return w->n_dim > 2 || strstr(w->name, "_exps") || strstr(w->name, "attn_k_b") ||
+           strstr(w->name, "attn_v_b") || strstr(w->name, "attn_kv_b");
+}
+
+static weft_status refuse_apart(const adapter *a, const tensor *w, weft_error *err)
+{
+    if (!is_multiplied_apart(w))
+        return WEFT_OK;
+    return weft_fail(err, WEFT_EUNSUPPORTED,
+                     "%s: changes %s; expected weights of attention, feed-forward layers and "
+                     "embeddings; merge the adapter with PEFT and convert the result",
+                     a->file.path, w->name);
+}
+
+/* ---- gains ----------------------------------------------------------------------------------- */
+
+/* Row o of s B A, added to `to`. */
+static void add_row(real *to, const adapter_part *p, int64_t o, const kernels *kern, real *b,
+                    real *a)
+{
+    const int64_t rank = rows(&p->a), I = cols(&p->a);
+    const size_t a_bytes = dtype_row_bytes(p->a.type, I),
+                 b_bytes = dtype_row_bytes(p->b.type, rank);
+    p->b.type->decode(b, (const char *)p->b.data + (size_t)o * b_bytes, 0, rank);
+    for (int64_t k = 0; k < rank; k++) {
+        p->a.type->decode(a, (const char *)p->a.data + (size_t)k * a_bytes, 0, I);
+        kern->axpy(to, (real)p->scale * b[k], a, I);
+    }
+}
+
+/* Row o of W, or column o of a table. */
+static void take_row(real *to, const tensor *w, int64_t o, bool table)
+{
+    const size_t bytes = dtype_row_bytes(w->type, cols(w));
+    if (!table)
+        w->type->decode(to, (const char *)w->data + (size_t)o * bytes, 0, cols(w));
+    for (int64_t i = 0; table && i < rows(w); i++)
+        w->type->decode(to + i, (const char *)w->data + (size_t)i * bytes, o, 1);
+}
+
+/* gain / |W + s B A|, row by row. */
+static weft_status divide_gain(real *to, const adapter_part *p, const tensor *w, const model *m,
+                               weft_error *err)
+{
+    const int64_t O = rows(&p->b), I = cols(&p->a), rank = rows(&p->a);
+    real *row = mem_zalloc(&m->host->mem, (size_t)(2 * I + rank), /* bounded: in memory */
+                           sizeof *row, "an adapter", err);
+    if (!row)
+        return WEFT_ENOMEM;
+    for (int64_t o = 0; o < O; o++) {
+        double sum = 0;
+        take_row(row, w, o, p->table);
+        add_row(row, p, o, m->kern, row + 2 * I, row + I);
+        for (int64_t i = 0; i < I; i++)
+            sum += (double)row[i] * (double)row[i];
+        to[o] = (real)((double)p->gain[o] / sqrt(sum));
+    }
+    mem_free(&m->host->mem, row);
+    return WEFT_OK;
+}
+
+/* ---- the set --------------------------------------------------------------------------------- */
+
+static void *take_room(ready_adapter *r, int64_t n, size_t size, weft_error *err)
+{
+    void *at = arena_alloc(&r->from.store, (size_t)n * size, err); /* bounded: by the model */
+    if (at)
+        memset(at, 0, (size_t)n * size); /* bounded: likewise */
+    return at;
+}
+
+static weft_status add_part(ready_adapter *r, const adapter_part *p, const model *m,
+                            weft_error *err)
+{
+    const tensor *w = m->param[p->param];
+    lora *l = take_room(r, 1, sizeof *l, err);
+    real *gain = l && p->gain ? take_room(r, rows(&p->b), sizeof *gain, err) : NULL;
+    if (!l || (p->gain && !gain))
+        return WEFT_ENOMEM;
+    weft_status status = refuse_apart(&r->from, w, err);
+    if (status == WEFT_OK && gain)
+        status = divide_gain(gain, p, w, m, err);
+    *l = (lora){ .a = p->a, .b = p->b, .scale = (real)p->scale, .gain = gain, .bias = p->bias };
+    (p->table ? r->set.table : r->set.matrix)[w->slot] = l;
+    r->set.scales = r->set.scales || gain;
+    r->set.rank = rows(&p->a) > r->set.rank ? rows(&p->a) : r->set.rank;
+    return status;
+}
+
+/* A table is replaced where rows are taken from it; a head that shares it has a line of its own. */
+static weft_status add_whole(ready_adapter *r, adapter_whole *p, const model *m, weft_error *err)
+{
+    const tensor *w = m->param[p->param];
+    const bool table = strcmp(p->name, w->name) == 0 && strstr(p->name, "_embd.");
+    p->value.slot = 0;
+    (table ? r->set.whole_table : r->set.whole)[w->slot] = &p->value;
+    r->set.replaces = true;
+    return refuse_apart(&r->from, w, err);
+}
+
+weft_status ready_open(ready_adapter *to, const model *m, const char *path, weft_error *err)
+{
+    static atomic_uint_fast64_t serial;
+    const int64_t n = m->n_param + 1;
+    *to = (ready_adapter){ 0 };
+    weft_status status = peft_open(&to->from, m, path, WEFT_LOAD_MAP, err);
+    if (status != WEFT_OK)
+        return status;
+    lora_set *s = &to->set;
+    s->serial = atomic_fetch_add(&serial, 1) + 1;
+    if (!(s->matrix = take_room(to, n, sizeof *s->matrix, err)) ||
+        !(s->table = take_room(to, n, sizeof *s->table, err)) ||
+        !(s->whole = take_room(to, n, sizeof *s->whole, err)) ||
+        !(s->whole_table = take_room(to, n, sizeof *s->whole_table, err)))
+        status = WEFT_ENOMEM;
+    for (int64_t i = 0; i < to->from.n_part && status == WEFT_OK; i++)
+        status = add_part(to, &to->from.part[i], m, err);
+    for (int64_t i = 0; i < to->from.n_whole && status == WEFT_OK; i++)
+        status = add_whole(to, &to->from.whole[i], m, err);
+    if (status != WEFT_OK)
+        ready_close(to);
+    return status;
+}
+
+void ready_close(ready_adapter *r)
+{
+    adapter_close(&r->from);
+    *r = (ready_adapter){ 0 };
+}
