@@ -14,6 +14,7 @@
 #define WEFT_CLI_CHAT_H
 
 #include "cli.h"
+#include "lora.h"
 
 /* Bytes that become more; zeroed at the beginning. cli_free frees `at`, which always has a '\0'
  * after its n bytes. */
@@ -133,6 +134,7 @@ typedef struct chat {
     weft_template_info info;
     weft_engine *engine;
     weft_session *session;
+    lora_choice lora;
     weft_sampler *sampler;
     weft_constraint *constraint; /* of answers; NULL: none, or not made yet */
     bool thinking;               /* made for answers that begin with thinking ... */

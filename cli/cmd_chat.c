@@ -12,7 +12,7 @@ static const char *positional[1]; /* MODEL */
 static load_options load;
 static shape_options shape;
 static chat talk = { .command = &command_chat, .n_predict = -1 };
-static const char *system_text, *first, *date, *saved, *pre;
+static const char *system_text, *first, *date, *saved, *pre, *lora;
 static bool interactive, no_history;
 
 static const option options[] = {
@@ -50,6 +50,7 @@ static const option options[] = {
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
     OPTION_COMPUTE(load),
+    OPTION_LORA(lora),
     OPTION_TOKENIZER(load),
     OPTION_PRE(pre),
     { 0 },
@@ -177,15 +178,16 @@ static int open_template(chat *c)
     return 0;
 }
 
-static int open_session(chat *c, const weft_engine_options *o)
+static int open_session(chat *c, weft_engine_options *o)
 {
     weft_error err = { 0 };
     weft_engine_info info = { .struct_size = sizeof info };
     int code = 0;
+    o->adapter_rank = lora_rank(&c->lora);
     c->engine = weft_engine_new(c->model, o, &err);
     if (c->engine)
         c->session = weft_session_new(c->engine, &err);
-    if (!c->session)
+    if (!c->session || !lora_apply(&c->lora, c->session, &err))
         return cli_fail(&err);
     weft_engine_get_info(c->engine, &info);
     c->n_ctx = info.n_ctx;
@@ -210,6 +212,7 @@ static void chat_free(chat *c)
     weft_constraint_free(c->constraint);
     weft_session_free(c->session);
     weft_engine_free(c->engine);
+    weft_adapter_close(c->lora.adapter);
     weft_template_free(c->template);
     weft_tokenizer_free(c->tokenizer);
     weft_model_close(c->model);
@@ -232,6 +235,8 @@ static int chat_main(void)
     c->terminal = isatty(STDIN_FILENO) && (!first || interactive);
     cli_catch_interrupt();
     code = cli_open_kind(&load, false, &c->model);
+    if (!code)
+        code = lora_open(&command_chat, lora, c->model, &c->lora);
     if (!code && !(c->tokenizer = cli_tokenizer(&load, pre, &err)))
         code = cli_fail(&err);
     if (!code)

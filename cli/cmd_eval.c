@@ -1,6 +1,7 @@
 /* weft eval - perplexity of a model, and KL divergence from another one. */
 #include "eval_wholes.h"
 #include "json.h"
+#include "lora.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@ static const char *positional[1 + MAX_LIST]; /* MODEL, FILE... */
 static load_options load;
 static shape_options shape;
 static text_list files;
-static const char *against, *pre;
+static const char *against, *pre, *lora;
 static int64_t stride;
 static bool json, lines, paragraphs, ids, parse_special;
 
@@ -31,6 +32,7 @@ static const option options[] = {
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
     OPTION_COMPUTE(load),
+    OPTION_LORA(lora),
     OPTION_TOKENIZER(load),
     OPTION_PRE(pre),
     OPTION_PARSE_SPECIAL(parse_special),
@@ -250,16 +252,23 @@ static int evaluate(const documents *d, weft_model *model, weft_model *other,
 {
     weft_error err = { 0 };
     weft_evaluation result = { .struct_size = sizeof result };
+    lora_choice adapted;
+    const int code = lora_open(&command_eval, lora, model, &adapted);
+    if (code)
+        return code;
     const weft_evaluate_options o = { .struct_size = sizeof o,
                                       .threads = e->threads,
                                       .n_batch = e->n_batch,
                                       .n_ctx = e->n_ctx,
                                       .kv_type = e->kv_type,
                                       .stride = stride,
-                                      .progress = show };
+                                      .progress = show,
+                                      .adapter = adapted.adapter,
+                                      .strength = adapted.strength };
     cli_progress_begin("eval", "tokens");
     const weft_status status = weft_evaluate(model, other, d->at, d->n, &o, &result, &err);
     cli_progress_end();
+    weft_adapter_close(adapted.adapter);
     if (status != WEFT_OK)
         return cli_fail(&err);
     (json ? print_json : print_text)(&result, d->n);
@@ -283,10 +292,11 @@ static int evaluate_wholes(const whole_eval *e)
                                                    : "verify A B to compare two models");
         return 1;
     }
-    if (lines + paragraphs + ids || stride)
+    if (lines + paragraphs + ids || stride || lora)
         return cli_usage(
             &command_eval,
-            "%s: each line is a %s; --lines, --paragraphs, --ids and --stride are for decoders",
+            "%s: each line is a %s; --lines, --paragraphs, --ids, --stride and --lora are for "
+            "decoders",
             e->path, pairs ? "pair" : "text");
     cli_progress_begin("eval", NULL);
     const int code = (pairs ? eval_pairs : eval_masks)(e, &result, &n_line);

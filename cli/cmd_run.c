@@ -1,6 +1,7 @@
 /* weft run - continue a prompt: text that comes as it is made, or one JSON object. */
 #include "cli.h"
 #include "json.h"
+#include "lora.h"
 #include "messages.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@ static const char *session_path;
 static int64_t n_predict = 64, n_top, n_beam, n_best = 1;
 static double length_penalty = 1;
 static int when_full; /* 0 and 1: stop, 2: slide */
+static const char *lora;
 static bool json, ignore_eos, quiet;
 
 static const option options[] = {
@@ -59,6 +61,7 @@ static const option options[] = {
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
     OPTION_COMPUTE(load),
+    OPTION_LORA(lora),
     OPTION_TOKENIZER(load),
     OPTION_PRE(prompt.pre),
     { 0 },
@@ -75,6 +78,7 @@ typedef struct job {
     weft_session *session;
     weft_sampler *sampler;
     weft_constraint *constraint; /* or NULL */
+    lora_choice lora;
     int32_t *prompt;
     int64_t n_prompt;
     int64_t room; /* positions of the context */
@@ -464,9 +468,10 @@ static int prompt_of_session(job *j)
     return 0;
 }
 
-static bool open_session(job *j, const weft_engine_options *o, weft_error *err)
+static bool open_session(job *j, weft_engine_options *o, weft_error *err)
 {
     weft_engine_info info = { .struct_size = sizeof info };
+    o->adapter_rank = lora_rank(&j->lora);
     j->engine = weft_engine_new(j->model, o, err);
     if (!j->engine)
         return false;
@@ -474,7 +479,7 @@ static bool open_session(job *j, const weft_engine_options *o, weft_error *err)
     j->room = info.n_ctx;
     j->session = session_exists() ? weft_session_restore(j->engine, session_path, err)
                                   : weft_session_new(j->engine, err);
-    return j->session != NULL;
+    return j->session && lora_apply(&j->lora, j->session, err);
 }
 
 static int sample(job *j, const weft_engine_options *engine_options)
@@ -534,6 +539,8 @@ static int check_options(void)
     if (n_beam && (n_top || stops.n || session_path || ignore_eos || cli_samples()))
         return cli_usage(
             c, "--beams excludes sampling, --stop, --session, --logprobs and --ignore-eos");
+    if (lora && (session_path || n_beam))
+        return cli_usage(c, "--lora excludes --session and --beams");
     if (cli_has_form() && (n_beam || when_full == 2))
         return cli_usage(c,
                          "--grammar, --regex and --schema exclude --beams and --when-full slide");
@@ -563,6 +570,8 @@ static int run_main(void)
     if (!n_beam) /* a search cannot be stopped half way: Ctrl-C ends the program */
         cli_catch_interrupt();
     code = cli_open_kind(&load, false, &j.model);
+    if (!code)
+        code = lora_open(c, lora, j.model, &j.lora);
     if (!code && resumes)
         j.tokenizer = cli_tokenizer(&load, prompt.pre, &err); /* NULL: ids are shown */
     else if (!code)
@@ -577,6 +586,7 @@ static int run_main(void)
     weft_constraint_free(j.constraint);
     weft_session_free(j.session);
     weft_engine_free(j.engine);
+    weft_adapter_close(j.lora.adapter);
     weft_model_close(j.model);
     cli_free(j.prompt);
     weft_tokenizer_free(j.tokenizer);

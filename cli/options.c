@@ -241,7 +241,7 @@ static const struct foreign {
     { "cnv", true, ALONE, "for a conversation: weft chat MODEL" },
     { "conversation", true, ALONE, "for a conversation: weft chat MODEL" },
     { "jinja", false, ALONE, "templates are always executed as Jinja" },
-    { "lora", true, VALUE, "adapters are not supported yet; merge it into the model first" },
+    { "lora", true, VALUE, "weft run, weft chat and weft eval take adapters" },
 };
 
 static const struct foreign *foreign_named(const char *name)

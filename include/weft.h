@@ -690,6 +690,7 @@ typedef struct weft_engine_options {
     int64_t n_cache; /* positions in the cache, shared pages count once; 0: n_session contexts */
     bool all_logits; /* room for the logits of every row of a forward, not only of each session's
                         last: log-probabilities of prompts need it (weft_request.prompt_fn) */
+    int64_t adapter_rank; /* the largest rank of adapters that its sessions may have; 0: none */
 } weft_engine_options;
 
 WEFT_API weft_engine *weft_engine_new(weft_model *model, const weft_engine_options *options,
@@ -931,6 +932,37 @@ WEFT_API void weft_session_free(weft_session *session);
 
 /* A second session with the same tokens and logits. The two are independent from then on. */
 WEFT_API weft_session *weft_session_fork(const weft_session *session, weft_error *err);
+
+/* An adapter (LoRA, rsLoRA, DoRA) for one model: what it adds to weights, and weights and biases in
+ * place of the model's. path: a directory as PEFT saves it, with adapter_config.json and
+ * adapter_model.safetensors. Its memory is counted by the model. It is never changed, and sessions
+ * on any thread may share it. */
+typedef struct weft_adapter weft_adapter;
+
+WEFT_API weft_adapter *weft_adapter_open(weft_model *model, const char *path, weft_error *err);
+
+/* Sessions that have it keep it until they are freed or have another. */
+WEFT_API void weft_adapter_close(weft_adapter *adapter);
+
+typedef struct weft_adapter_info {
+    size_t struct_size;
+    int64_t rank;     /* the largest of its weights: what weft_engine_options.adapter_rank needs */
+    int64_t n_weight; /* weights that it adds to */
+    int64_t n_whole;  /* weights and biases in place of the model's */
+    bool gains;       /* DoRA */
+    uint64_t bytes;   /* of its tensors */
+} weft_adapter_info;
+
+/* All 0 if adapter is NULL. */
+WEFT_API void weft_adapter_get_info(const weft_adapter *adapter, weft_adapter_info *info);
+
+/* From now on the session computes with the adapter; NULL: without one. Drops the session's tokens
+ * and its source, which were computed otherwise. strength multiplies what the adapter adds: 0 is
+ * the model itself, bit by bit; an adapter with gains or whole weights takes 0 and 1 only. Sessions
+ * with different adapters may be evaluated in one call; none changes another's logits by a bit.
+ * Forks have the adapter too. */
+WEFT_API weft_status weft_session_adapt(weft_session *session, weft_adapter *adapter,
+                                        double strength, weft_error *err);
 
 /* For encoder-decoders: encodes a source and drops the session's tokens. The decoder's tokens
  * begin with start_id. Keys and values of the source are computed once, and forks share them.
@@ -1584,6 +1616,8 @@ typedef struct weft_evaluate_options {
     weft_evaluate_fn *progress; /* or NULL */
     void *progress_ud;
     weft_kv_type against_kv_type; /* of `against`; default: as kv_type */
+    struct weft_adapter *adapter; /* that `model` is scored with; `against` has none; or NULL */
+    double strength;              /* of the adapter */
 } weft_evaluate_options;
 
 /* Scores a model on documents and, unless `against` is NULL, compares it with another model of the

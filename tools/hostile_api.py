@@ -62,7 +62,9 @@ BUFFER = "the memory behind a pointer cannot be seen"
 MODES = {
     # handles and places that a function can do without
     "weft_model_get_info.info": "AA", "weft_tokenizer_get_info.info": "AA", "weft_data_get_info.info": "AA",
-    "weft_engine_get_info.info": "AA", "weft_engine_get_info.info.struct_size": "AA",
+    "weft_adapter_get_info.info": "AA", "weft_adapter_get_info.info.struct_size": "AA",
+    "weft_session_adapt.adapter": "AA", "weft_session_adapt.strength": "AR", "weft_evaluate_options.adapter": "AA",
+    "weft_evaluate_options.strength": "AA", "weft_engine_get_info.info": "AA", "weft_engine_get_info.info.struct_size": "AA",
     "weft_model_get_info.info.struct_size": "AA", "weft_tokenizer_get_info.info.struct_size": "AA",
     "weft_data_get_info.info.struct_size": "AA", "weft_convert.info": "AA", "weft_tokenizer_train.info": "AA",
     "weft_train.info": "AA", "weft_report.info": "AA", "weft_evaluate.against": "AA", "weft_sampler_new.model": "AA",
@@ -138,11 +140,12 @@ BYTES = {"weft_grammar_new.text", "weft_call_reader_new.tools", "weft_tool_gramm
 NEEDS = {"weft_model": "model", "weft_engine": "engine", "weft_session": "session", "weft_encoder": "encoder",
          "weft_tokenizer": "tokenizer", "weft_sampler": "sampler", "weft_decoder": "decoder", "weft_stop": "stop",
          "weft_data": "data", "weft_budget": "budget", "weft_template": "chat", "weft_scheduler": "scheduler",
-         "weft_grammar": "grammar", "weft_constraint": "constraint", "weft_call_reader": "calls"}
+         "weft_grammar": "grammar", "weft_constraint": "constraint", "weft_call_reader": "calls",
+         "weft_adapter": "adapter"}
 ONLY = {  # kinds of models that a function is for
     "weft_image_open": "images", "weft_image_decode": "images", "weft_image_score": "images",
     "weft_session_source": "source", "weft_explain": "alone", "weft_alignment": "source", "weft_generate": "engine", "weft_session_save": "alone", "weft_session_restore": "alone",
-    "weft_engine_new": "engine", "weft_engine_plan": "engine",
+    "weft_engine_new": "engine", "weft_engine_plan": "engine", "weft_adapter_open": "adapter",
     "weft_engine_estimate": "slow", "weft_evaluate": "alone", "weft_sampler_new": "engine", "weft_model_get_cost": "engine",
     "weft_encoder_new": "encoder", "weft_encoder_plan": "encoder", "weft_convert": "slow", "weft_train": "images",
     "weft_data_open": "slow", "weft_text_score": "labels", "weft_tokenizer_train": "slow", "weft_report": "slow",
@@ -150,6 +153,7 @@ ONLY = {  # kinds of models that a function is for
 VALID = {
     "weft_budget_new.ram_max": "CAP", "weft_budget_take.bytes": "8", "weft_budget_take.what": "f->text",
     "weft_budget_give.bytes": "8",
+    "weft_adapter_open.path": "f->adapter_path", "weft_session_adapt.strength": "1",
     "weft_model_find.name": "f->name", "weft_model_find.path": "f->found", "weft_model_find.size": "sizeof f->found",
     "weft_model_list.fn": "see_model", "weft_model_open.path": "f->path", "weft_model_label.i": "0", "weft_model_get_tensor.i": "0",
     "weft_model_find_tensor.name": "f->text", "weft_model_get_rows.row": "0", "weft_model_get_rows.n": "1",
@@ -193,7 +197,7 @@ VALID = {
 }
 BY_NAME = {"ids": "f->ids", "n": "3", "id": "1", "i": "0", "bytes": "f->bytes", "size": "sizeof f->bytes",
            "length": "&f->size", "out_length": "&f->size", "seed": "7", "threads": "1", "ud": "f", "err": "t.e"}
-FREES = {"weft_model *": "weft_model_close", "weft_data *": "weft_data_close"}
+FREES = {"weft_model *": "weft_model_close", "weft_data *": "weft_data_close", "weft_adapter *": "weft_adapter_close"}
 IGNORED = {"bool": "a bool is true or false", "void *": "user data is only handed on"}
 
 # ---- the lines --------------------------------------------------------------------------------------------------------

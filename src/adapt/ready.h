@@ -6,7 +6,7 @@
 #include "adapt/adapter.h"
 
 typedef struct ready_adapter {
-    lora_set set; /* the owner counts its holders */
+    lora_set set; /* the owner sets how it is released */
     adapter from;
 } ready_adapter;
 

@@ -82,7 +82,8 @@ bool take_engine_options(const weft_engine_options *from, engine_options *to, we
                             .n_batch = o.n_batch,
                             .n_ctx = o.n_ctx,
                             .n_cache = o.n_cache,
-                            .all_rows = o.all_logits };
+                            .all_rows = o.all_logits,
+                            .rank = o.adapter_rank };
     return take_kv_type(o.kv_type ? o.kv_type : WEFT_KV_F16, &to->kv, err);
 }
 

@@ -63,6 +63,10 @@ struct weft_session {
     weft_engine *engine; /* referenced */
 };
 
+/* What an adapter changes; and is it for this model? */
+lora_set *adapter_set(weft_adapter *a);
+bool adapter_fits(const weft_adapter *a, const weft_model *m, weft_error *err);
+
 /* Every public function starts with this: clears the error, which is the caller's, or `unread` if
  * the caller passed NULL. */
 static inline weft_error *begin_call(weft_error *err, weft_error *unread)

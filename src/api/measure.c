@@ -67,6 +67,9 @@ weft_status weft_evaluate(weft_model *m, weft_model *against, const weft_documen
     if (!take_engine_options(&shape, &inner.engine, err) ||
         !take_kv_type(o.against_kv_type, &inner.against_kv, err))
         return err->code;
+    if (o.adapter && !adapter_fits(o.adapter, m, err))
+        return err->code;
+    inner.adapted = (adaption){ o.adapter ? adapter_set(o.adapter) : NULL, (real)o.strength };
     document *d = mem_zalloc(&m->host.mem, (size_t)n, sizeof *d, "documents", err);
     if (!d)
         return err->code;

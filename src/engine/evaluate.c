@@ -239,7 +239,11 @@ static weft_status evaluator_prepare(evaluator *e, const model *m, const model *
     if (e->stride < 1 || e->stride > eo.n_ctx)
         return weft_fail(err, WEFT_EINVAL, "stride is %lld, expected 1 to the %lld of a window",
                          (long long)o->stride, (long long)eo.n_ctx);
+    eo.rank = o->adapted.set ? o->adapted.set->rank : 0;
     status = side_init(&e->model, m, &eo, err);
+    if (status == WEFT_OK && o->adapted.set)
+        status = session_adapt(e->model.session, o->adapted.set, o->adapted.strength, err);
+    eo.rank = 0;
     if (o->against_kv)
         eo.kv = o->against_kv;
     if (status == WEFT_OK && against)

@@ -41,6 +41,7 @@ typedef struct evaluate_options {
     engine_options engine;   /* n_ctx: tokens of a window; n_session is set here */
     const dtype *against_kv; /* options of the reference; NULL: the same */
     int64_t stride;          /* 0: half a window */
+    adaption adapted;        /* of the model; the reference has none */
     int64_t loss_numbers;    /* logits that exist at once, as in run.h */
     observe_fn *observe;     /* sees every op of the model, as in run.h; or NULL */
     void *observe_ud;

@@ -176,6 +176,8 @@ weft_status session_save(const session *s, const char *path, weft_error *err)
     header h;
     if (model_has_source(s->engine->model))
         return weft_fail(err, WEFT_EUNSUPPORTED, "a session with a source cannot be saved");
+    if (s->adapted.set)
+        return weft_fail(err, WEFT_EUNSUPPORTED, "a session with an adapter cannot be saved");
     const weft_status status = session_describe(s->engine, (uint64_t)c->length, s->has_logits, &h,
                                                 err);
     if (status != WEFT_OK)

@@ -424,6 +424,62 @@ static void what_does_not_fit_is_refused(void **state)
     close_llama(&f);
 }
 
+/* ---- the public functions -------------------------------------------------------------------- */
+
+static void logits_of(weft_session *s, const int32_t *ids, int64_t n, float *to)
+{
+    weft_error err = { 0 };
+    assert_int_equal(weft_session_eval(s, ids, n, &err), WEFT_OK);
+    memcpy(to, weft_session_logits(s), 67 * sizeof *to);
+}
+
+/* Handles may be closed in any order; an adapter lives as long as a session has it. */
+static void handles_in_any_order(void **state)
+{
+    (void)state;
+    static const int32_t ids[] = { 1, 5, 7, 11 };
+    float base[67], adapted[67], again[67];
+    weft_error err = { 0 };
+    weft_model *m = weft_model_open(fixture("golden/llama-gqa"), NULL, &err);
+    weft_model *other = weft_model_open(fixture("golden/llama-gqa"), NULL, &err);
+    weft_adapter *a = weft_adapter_open(m, fixture("golden/adapters/llama-lora"), &err);
+    weft_adapter *foreign = weft_adapter_open(other, fixture("golden/adapters/llama-lora"), &err);
+    assert_true(m && other && a && foreign);
+    weft_adapter_info info = { .struct_size = sizeof info };
+    weft_adapter_get_info(a, &info);
+    assert_int_equal(info.rank, 2);
+    assert_true(info.n_weight == 14 && info.n_whole == 0 && !info.gains && info.bytes > 0);
+    const weft_engine_options o = { .struct_size = sizeof o, .adapter_rank = info.rank };
+    weft_engine *e = weft_engine_new(m, &o, &err);
+    weft_session *s = weft_session_new(e, &err);
+    assert_non_null(s);
+    logits_of(s, ids, 4, base);
+    assert_int_equal(weft_session_adapt(s, foreign, 1, &err), WEFT_EINVAL);
+    assert_string_equal(err.message, "the adapter belongs to another model");
+    assert_int_equal(weft_session_adapt(NULL, a, 1, &err), WEFT_EINVAL);
+    assert_int_equal(weft_session_adapt(s, a, 1, &err), WEFT_OK);
+    assert_int_equal(weft_session_save(s, temp_path("adapted"), &err), WEFT_EUNSUPPORTED);
+    logits_of(s, ids, 4, adapted);
+    assert_memory_not_equal(base, adapted, sizeof base);
+    weft_adapter_close(a);
+    weft_model_close(m);
+    weft_engine_free(e);
+    weft_session *fork = weft_session_fork(s, &err);
+    weft_session_free(s);
+    assert_int_equal(weft_session_rewind(fork, 0, &err), WEFT_OK);
+    logits_of(fork, ids, 4, again);
+    assert_memory_equal(adapted, again, sizeof again);
+    assert_int_equal(weft_session_adapt(fork, NULL, 0, &err), WEFT_OK);
+    logits_of(fork, ids, 4, again);
+    assert_memory_equal(base, again, sizeof again);
+    weft_session_free(fork);
+    weft_model_close(other);
+    weft_adapter_close(foreign);
+    assert_null(weft_adapter_open(NULL, "x", &err));
+    assert_int_equal(err.code, WEFT_EINVAL);
+    weft_adapter_close(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -433,6 +489,7 @@ int main(void)
         TEST("adapters: no cached page crosses from one to another", pages_do_not_cross),
         TEST("adapters: what does not fit is refused; the last holder releases",
              what_does_not_fit_is_refused),
+        TEST("adapters: handles may be closed in any order", handles_in_any_order),
     };
     return RUN(tests);
 }

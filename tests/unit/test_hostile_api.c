@@ -18,7 +18,7 @@ typedef struct objects {
     bool alone;                  /* it is only a decoder */
     char path[512], gguf[512], vocabulary[512], learned[512], saved[512], ids_file[512];
     char run[512], page[512], text_file[512], table[512], pictures[512], picture[512], out[512];
-    char jinja[512];
+    char jinja[512], adapter_path[512];
     const char *messages;
     const char *data_paths[1], *table_paths[1], *picture_paths[1], *strings[1];
 
@@ -40,6 +40,7 @@ typedef struct objects {
     weft_image *image;
     weft_engine *queue; /* the scheduler's own */
     weft_scheduler *scheduler;
+    weft_adapter *adapter; /* of the model that has one */
 
     int n_run;
     int64_t n_vocab, count;
@@ -77,6 +78,7 @@ RESULT(weft_convert_info)
 RESULT(weft_tokenizer_info)
 RESULT(weft_tokenizer_train_info)
 RESULT(weft_engine_info)
+RESULT(weft_adapter_info)
 RESULT(weft_memory_plan)
 RESULT(weft_model_cost)
 RESULT(weft_speed)
@@ -139,7 +141,8 @@ static weft_engine_options valid_weft_engine_options(const objects *f)
                                   .threads = 1,
                                   .n_session = 4,
                                   .n_batch = 16,
-                                  .n_ctx = 16 };
+                                  .n_ctx = 16,
+                                  .adapter_rank = 2 };
 }
 
 static weft_encoder_options valid_weft_encoder_options(const objects *f)
@@ -629,6 +632,8 @@ static void make_files(objects *f)
     snprintf(f->jinja, sizeof f->jinja, "%s", temp_file("own.jinja", chat, sizeof chat - 1));
     f->messages = "[{\"role\": \"user\", \"content\": \"a cat\"}]";
     snprintf(f->path, sizeof f->path, "%s/golden/%s", WEFT_TESTS_DIR, f->name);
+    snprintf(f->adapter_path, sizeof f->adapter_path, "%s/golden/adapters/llama-lora",
+             WEFT_TESTS_DIR);
     snprintf(f->picture, sizeof f->picture, "%s/golden/images/photo.png", WEFT_TESTS_DIR);
     snprintf(f->text_file, sizeof f->text_file, "%s", temp_file("text.txt", text, strlen(text)));
     snprintf(f->table, sizeof f->table, "%s", temp_file("table.tsv", rows, sizeof rows - 1));
@@ -686,6 +691,7 @@ static void make_text(objects *f, weft_error *err)
 static void source_and_eval(objects *f)
 {
     weft_error err;
+    must(weft_session_adapt(f->session, NULL, 0, &err) == WEFT_OK, &err);
     must(weft_session_rewind(f->session, 0, &err) == WEFT_OK, &err);
     if (f->source)
         must(weft_session_source(f->session, f->ids, 2, &err) == WEFT_OK, &err);
@@ -738,6 +744,7 @@ static void make(objects *f)
         must(f->session, &err);
         f->sampler = weft_sampler_new(f->model, &s, &err);
         must(f->sampler, &err);
+        f->adapter = weft_adapter_open(f->model, f->adapter_path, NULL);
         f->queue = weft_engine_new(f->model, &o, &err);
         must(f->queue, &err);
         f->scheduler = weft_scheduler_new(f->queue, NULL, &err);
@@ -776,6 +783,7 @@ static void unmake(objects *f)
     weft_engine_free(f->engine);
     weft_scheduler_free(f->scheduler);
     weft_engine_free(f->queue);
+    weft_adapter_close(f->adapter);
     weft_model_close(f->model);
     weft_tokenizer_free(f->tokenizer);
     weft_budget_free(f->budget);
