@@ -1,7 +1,7 @@
 /* peft.c - a PEFT directory as changes of an open model's weights.
  *
- * The model is asked for its weights one by one, by the names that they have in a Hugging Face file;
- * the adapter's tensors are named after these:
+ * Goes through the model's weights, with the names that they have in a Hugging Face file. The names
+ * of the adapter's tensors begin with these:
  *
  *     base_model.model. + model.layers.0.self_attn.q_proj + .lora_A.weight           [r, I]
  *                                                           .lora_B.weight           [O, r]
@@ -11,8 +11,8 @@
  *                                                           .lora_embedding_B        [D, r]
  *                         lm_head                         + .weight, .base_layer.weight
  *
- * A module that is adapted keeps its own weight and bias below .base_layer. Any other tensor at the
- * end is an error. */
+ * A module that is adapted keeps its own weight and bias below .base_layer. A tensor that belongs to
+ * no weight is an error. */
 #include "adapt/peft.h"
 
 #include "adapt/peft_config.h"
