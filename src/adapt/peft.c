@@ -252,10 +252,11 @@ static weft_status take_whole(reading *r, int64_t i, const take_rows_of *rows_of
     return status;
 }
 
-static weft_status add_whole(reading *r, const use *u, const stored *t, const char *tail)
+static weft_status add_whole(reading *r, const use *u, const stored *t)
 {
     int64_t shape[MAX_DIM];
     const tensor *w = r->m->param[u->param];
+    const char *tail = &w->name[strlen(w->name) - tail_bytes(w->name)];
     const int n_dim = export_shape(&r->plan, u->param, shape);
     mark(r, t);
     weft_status status = check(r, t, n_dim, shape);
@@ -291,12 +292,12 @@ static weft_status read_whole(reading *r, const use *u, const char *tail, bool s
     if (!t && saved)
         return missing(r, own, "modules_to_save");
     if (t)
-        return add_whole(r, u, t, tail);
+        return add_whole(r, u, t);
     t = tail[0] ? find(r, u->module, below, name) : NULL;
     if (!t)
         return WEFT_OK;
-    const weft_status status = add_whole(r, u, t, tail);
-    return status == WEFT_OK && shares ? add_whole(r, shares, t, tail) : status;
+    const weft_status status = add_whole(r, u, t);
+    return status == WEFT_OK && shares ? add_whole(r, shares, t) : status;
 }
 
 /* ---- the model's weights, one by one --------------------------------------------------------- */

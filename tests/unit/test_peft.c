@@ -275,6 +275,8 @@ static const struct {
     { "phi3-fused-dora", "phi3" },
     { "gpt2-lora", "gpt2" },
     { "gpt2-dora", "gpt2" },
+    { "gpt2-saved", "gpt2" },
+    { "gemma2-saved", "gemma2" },
     { "bert-lora", "bert" },
     { "bert-classify", "bert-classify" },
     { "t5-lora", "t5" },
