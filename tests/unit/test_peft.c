@@ -309,6 +309,67 @@ static void outputs_gguf(void **state)
     }
 }
 
+/* ---- copies with a change --------------------------------------------------------------------- */
+
+static const char *temp_adapter(const char *config, size_t n)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s", temp_path("adapter"));
+    mkdir(path, 0700);
+    temp_file("adapter/adapter_config.json", config, n);
+    return path;
+}
+
+/* The text with the first `was` replaced by `is`, malloc'ed. */
+static char *replaced(const char *text, size_t *n, const char *was, const char *is)
+{
+    const char *found = memmem(text, *n, was, strlen(was));
+    assert_that(found != NULL, "there is no %s", was);
+    const size_t head = (size_t)(found - text), tail = *n - head - strlen(was);
+    char *to = malloc(*n + strlen(is) + 1);
+    assert_non_null(to);
+    memcpy(to, text, head);
+    memcpy(to + head, is, strlen(is));
+    memcpy(to + head + strlen(is), found + strlen(was), tail);
+    *n = head + strlen(is) + tail;
+    return to;
+}
+
+static char *read_part(const char *of, const char *inner, size_t *n)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/%s", adapter_path(of), inner);
+    return read_whole(path, n);
+}
+
+#define CONFIG  "adapter_config.json"
+#define WEIGHTS "adapter_model.safetensors"
+
+/* A copy of an adapter in which one of the files, or the header of the other, has another text. */
+static const char *variant(const char *of, const char *inner, const char *was, const char *is)
+{
+    size_t n, n_config, n_weights;
+    char *old = read_part(of, inner, &n);
+    char *text = was ? replaced(old, &n, was, is) : old;
+    char *config = read_part(of, CONFIG, &n_config);
+    char *weights = read_part(of, WEIGHTS, &n_weights);
+    const bool in_config = strcmp(inner, CONFIG) == 0;
+    if (!in_config) { /* the length of the header follows */
+        uint64_t length;
+        memcpy(&length, text, sizeof length);
+        length += n - n_weights;
+        memcpy(text, &length, sizeof length);
+    }
+    const char *path = temp_adapter(in_config ? text : config, in_config ? n : n_config);
+    temp_file("adapter/" WEIGHTS, in_config ? weights : text, in_config ? n_weights : n);
+    free(config);
+    free(weights);
+    if (text != old)
+        free(text);
+    free(old);
+    return path;
+}
+
 /* ---- what is read ---------------------------------------------------------------------------- */
 
 /* The bytes of the file's tensor from this row on are those of the part's. */
@@ -342,6 +403,23 @@ static void plain_parts(void **state)
     same_rows(&r, &q->b, "model.layers.1.self_attn.q_proj.lora_B.weight", 0);
     for (int64_t i = 1; i < r.adapter.n_part; i++)
         assert_true(r.adapter.part[i].param > r.adapter.part[i - 1].param);
+    close_both(&r);
+}
+
+/* Tensors that begin at an odd byte. */
+static void unaligned(void **state)
+{
+    (void)state;
+    rig r;
+    weft_error err = { 0 };
+    open_model(&r, golden_path("llama-gqa"));
+    const char *path = variant("llama-layers", WEIGHTS, "{", "{ ");
+    if (peft_open(&r.adapter, &r.model, path, WEFT_LOAD_COPY, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    const adapter_part *up = part_of(&r, "blk.1.ffn_up");
+    assert_true(up && (uintptr_t)up->a.data % 4 == 0 && (uintptr_t)up->b.data % 4 == 0);
+    same_rows(&r, &up->a, "model.layers.1.mlp.up_proj.lora_A.weight", 0);
+    same_rows(&r, &up->b, "model.layers.1.mlp.up_proj.lora_B.weight", 0);
     close_both(&r);
 }
 
@@ -459,15 +537,6 @@ static void biases(void **state)
 }
 
 /* ---- modules by name ------------------------------------------------------------------------- */
-
-static const char *temp_adapter(const char *config, size_t n)
-{
-    static char path[4096];
-    snprintf(path, sizeof path, "%s", temp_path("adapter"));
-    mkdir(path, 0700);
-    temp_file("adapter/adapter_config.json", config, n);
-    return path;
-}
 
 /* What an adapter_config.json of these keys says about a module: "" or "saved", or rank and scale. */
 static const char *said(const char *keys, const char *module)
@@ -594,56 +663,6 @@ static void matching(void **state)
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */
-
-/* The text with the first `was` replaced by `is`, malloc'ed. */
-static char *replaced(const char *text, size_t *n, const char *was, const char *is)
-{
-    const char *found = memmem(text, *n, was, strlen(was));
-    assert_that(found != NULL, "there is no %s", was);
-    const size_t head = (size_t)(found - text), tail = *n - head - strlen(was);
-    char *to = malloc(*n + strlen(is) + 1);
-    assert_non_null(to);
-    memcpy(to, text, head);
-    memcpy(to + head, is, strlen(is));
-    memcpy(to + head + strlen(is), found + strlen(was), tail);
-    *n = head + strlen(is) + tail;
-    return to;
-}
-
-static char *read_part(const char *of, const char *inner, size_t *n)
-{
-    char path[4200];
-    snprintf(path, sizeof path, "%s/%s", adapter_path(of), inner);
-    return read_whole(path, n);
-}
-
-#define CONFIG  "adapter_config.json"
-#define WEIGHTS "adapter_model.safetensors"
-
-/* A copy of an adapter in which one of the files, or the header of the other, has another text. */
-static const char *variant(const char *of, const char *inner, const char *was, const char *is)
-{
-    size_t n, n_config, n_weights;
-    char *old = read_part(of, inner, &n);
-    char *text = was ? replaced(old, &n, was, is) : old;
-    char *config = read_part(of, CONFIG, &n_config);
-    char *weights = read_part(of, WEIGHTS, &n_weights);
-    const bool in_config = strcmp(inner, CONFIG) == 0;
-    if (!in_config) { /* the length of the header follows */
-        uint64_t length;
-        memcpy(&length, text, sizeof length);
-        length += n - n_weights;
-        memcpy(text, &length, sizeof length);
-    }
-    const char *path = temp_adapter(in_config ? text : config, in_config ? n : n_config);
-    temp_file("adapter/" WEIGHTS, in_config ? weights : text, in_config ? n_weights : n);
-    free(config);
-    free(weights);
-    if (text != old)
-        free(text);
-    free(old);
-    return path;
-}
 
 /* Opening fails with this message, and nothing is left. */
 static void refused(const rig *r, const char *path, weft_status code, const char *says)
@@ -816,6 +835,8 @@ static void refused_weights(void **state)
     close_both(&r);
     open_model(&r, golden_path("llama-mqa"));
     refused(&r, adapter_path("llama-lora"), WEFT_EFORMAT, "expected");
+    refused(&r, variant("llama-dora", CONFIG, "\"lora_bias\": false", "\"lora_bias\": true"),
+            WEFT_EFORMAT, "lora_bias is true beside use_dora");
     close_both(&r);
 }
 
@@ -861,6 +882,29 @@ static void refused_shared(void **state)
     open_model(&r, golden_path("t5"));
     refused(&r, variant("t5-lora", CONFIG, "\"wo\"", "\"wo\", \"shared\""), WEFT_EUNSUPPORTED,
             "the embedding that encoder and decoder share");
+
+    /* The same as a whole weight, at the end of the file. */
+    size_t n;
+    uint64_t length;
+    char entry[256];
+    char *old = read_part("t5-lora", WEIGHTS, &n);
+    memcpy(&length, old, sizeof length);
+    const size_t at_end = n - 8 - (size_t)length, bytes = 64 * 22 * 4;
+    snprintf(entry, sizeof entry,
+             "{\"base_model.model.shared.weight\":{\"dtype\":\"F32\",\"shape\":[64,22],"
+             "\"data_offsets\":[%zu,%zu]},",
+             at_end, at_end + bytes);
+    char *weights = replaced(old, &n, "{", entry);
+    length += strlen(entry) - 1;
+    memcpy(weights, &length, sizeof length);
+    weights = realloc(weights, n + bytes);
+    assert_non_null(weights);
+    memset(weights + n, 0, bytes);
+    const char *path = variant("t5-lora", CONFIG, NULL, NULL);
+    temp_file("adapter/" WEIGHTS, weights, n + bytes);
+    refused(&r, path, WEFT_EUNSUPPORTED, "the embedding that encoder and decoder share");
+    free(weights);
+    free(old);
     close_both(&r);
 }
 
@@ -1132,6 +1176,7 @@ int main(void)
         TEST("peft: a model with an adapter in its weights computes what PEFT does", outputs),
         TEST("peft: the same for a GGUF file", outputs_gguf),
         TEST("peft: A and B are the tensors of the file", plain_parts),
+        TEST("peft: unaligned tensors are copied", unaligned),
         TEST("peft: ranks and scales follow rsLoRA and patterns", scales),
         TEST("peft: a fused matrix is cut by rows, its A is shared", fused_parts),
         TEST("peft: an embedding and the head that shares it are two uses", two_uses),
