@@ -18,9 +18,9 @@
 
 static const char *golden_path(const char *name)
 {
-    static char path[4][4096];
+    static char path[8][4096];
     static int next;
-    char *to = path[next++ % 4], inner[256];
+    char *to = path[next++ % 8], inner[256];
     snprintf(inner, sizeof inner, "golden/%s", name);
     snprintf(to, sizeof path[0], "%s", fixture(inner));
     return to;
@@ -608,6 +608,10 @@ static void matching(void **state)
           "classifier.dense", "saved" },
         { "\"target_modules\": [\"dense\"], \"modules_to_save\": [\"classifier\"]",
           "my_classifier.dense", "4 2" },
+        { "\"target_modules\": [\"dense\"], \"modules_to_save\": [\"class\"]",
+          "classifier.class.dense", "saved" },
+        { "\"target_modules\": [\"dense\"], \"modules_to_save\": [\"class\"]", "classifier.dense",
+          "4 2" },
         { "\"target_modules\": [\"dense\"], \"modules_to_save\": [\"ssif\"]", "classifier.dense",
           "4 2" },
 
@@ -805,6 +809,39 @@ static void refused_config(void **state)
     close_both(&r);
 }
 
+/* Patterns that would take forever, that are too long, and too many of them. */
+static void refused_patterns(void **state)
+{
+    (void)state;
+#define SLOW "(?:.*.*.*.*.*.*.*.*.*)*[^a-z0-9._]"
+    static const char list[] = "[\n    \"o_proj\",\n    \"up_proj\"\n  ]";
+    static const char *const slow[][2] = {
+        { "\"exclude_modules\": null", "\"exclude_modules\": \"" SLOW "\"" },
+        { "\"rank_pattern\": {}", "\"rank_pattern\": {\"" SLOW "\": 3}" },
+        { "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"" SLOW "\": 3}" },
+        { "\"layers_pattern\": \"layers\"", "\"layers_pattern\": \"" SLOW "\"" },
+    };
+    rig r;
+    open_model(&r, golden_path("llama-gqa"));
+    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++)
+        refused(&r, variant("llama-layers", CONFIG, slow[i][0], slow[i][1]), WEFT_EUNSUPPORTED,
+                "for the module model.");
+
+    static char many[40000];
+    memset(many, 'x', 2100);
+    snprintf(many + 2100, 8, "(y)\"");
+    many[0] = '"';
+    refused(&r, variant("llama-layers", CONFIG, "\"layers\"", many), WEFT_EUNSUPPORTED,
+            "layers_pattern has a regular expression of more than 2000 bytes");
+    size_t n = (size_t)snprintf(many, sizeof many, "[\"a\"");
+    for (int i = 0; i < 4096; i++)
+        n += (size_t)snprintf(many + n, sizeof many - n, ", \"b\"");
+    snprintf(many + n, sizeof many - n, "]");
+    refused(&r, variant("llama-layers", CONFIG, list, many), WEFT_EUNSUPPORTED,
+            "target_modules has 4097 entries; expected at most 4096");
+    close_both(&r);
+}
+
 static void refused_weights(void **state)
 {
     (void)state;
@@ -832,6 +869,9 @@ static void refused_weights(void **state)
             "use the base model of the adapter "
             "(llama-mqa)");
     refused(&r, adapter_path("gpt2-lora"), WEFT_EFORMAT, "belongs to no weight");
+    close_both(&r);
+    open_model(&r, golden_path("mixtral"));
+    refused(&r, adapter_path("llama-layers"), WEFT_EFORMAT, "expected");
     close_both(&r);
     open_model(&r, golden_path("llama-mqa"));
     refused(&r, adapter_path("llama-lora"), WEFT_EFORMAT, "expected");
@@ -941,6 +981,13 @@ static void refused_files(void **state)
     rig r;
     char config[4200];
     open_model(&r, golden_path("llama-gqa"));
+    static char deep[5000];
+    adapter a;
+    weft_error err = { 0 };
+    memset(deep, 'x', sizeof deep - 1);
+    assert_int_equal(peft_open(&a, &r.model, deep, WEFT_LOAD_COPY, &err), WEFT_EINVAL);
+    deep[4096 - sizeof "/" CONFIG] = '\0'; /* the name of the other file is longer */
+    assert_int_equal(peft_open(&a, &r.model, deep, WEFT_LOAD_COPY, &err), WEFT_EIO);
     refused(&r, temp_path("nothing"), WEFT_EFORMAT, "adapter_config.json: no such file");
     refused(&r, temp_file("a-file", "x", 1), WEFT_EFORMAT, "adapter_config.json: no such file");
     refused(&r, golden_path("llama-gqa"), WEFT_EFORMAT, "give the directory that PEFT saved");
@@ -1138,18 +1185,23 @@ static bool fault(const char *base, const char *path, weft_load load, bool files
 static void injected(void **state)
 {
     (void)state;
-    static const int some[] = { 3, 8, 13, 15 };
+    char gguf[256];
+    snprintf(gguf, sizeof gguf, "%s", as_gguf(golden_path("llama-gqa"), "faults.gguf"));
+    const char *const some[][2] = { { golden_path("llama-gqa"), "llama-patterns" },
+                                    { gguf, "llama-patterns" },
+                                    { golden_path("qwen2"), "qwen2-lora-bias" },
+                                    { golden_path("gpt2"), "gpt2-saved" } };
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
-        const char *base = golden_path(goldens[some[i]].base);
-        const char *path = adapter_path(goldens[some[i]].name);
+        char path[4096];
         int64_t points = 0, failed = 0;
+        snprintf(path, sizeof path, "%s", adapter_path(some[i][1]));
         for (int how = 0; how < 8; how++)
-            for (int64_t k = 1; fault(base, path, how & 1 ? WEFT_LOAD_MAP : WEFT_LOAD_COPY, how & 2,
-                                      k, how & 4, &failed);
+            for (int64_t k = 1; fault(some[i][0], path, how & 1 ? WEFT_LOAD_MAP : WEFT_LOAD_COPY,
+                                      how & 2, k, how & 4, &failed);
                  k++)
                 points++;
-        print_message("%s: %lld fault points, %lld failed\n", goldens[some[i]].name,
-                      (long long)points, (long long)failed);
+        print_message("%s: %lld fault points, %lld failed\n", some[i][1], (long long)points,
+                      (long long)failed);
         assert_true(points > 0 && failed > points / 2);
     }
 }
@@ -1184,6 +1236,7 @@ int main(void)
         TEST("peft: biases are replaced, or beside B", biases),
         TEST("peft: modules match as in PEFT", matching),
         TEST("peft: a configuration that weft cannot follow is refused by name", refused_config),
+        TEST("peft: patterns without an end are refused", refused_patterns),
         TEST("peft: tensors that are missing, left over or misshapen are refused", refused_weights),
         TEST("peft: names of other classes are found", other_classes),
         TEST("peft: an embedding of encoder and decoder is refused", refused_shared),
