@@ -28,7 +28,7 @@ import safetensors.torch
 import torch
 import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import BertForSequenceClassification, BertModel, GPT2LMHeadModel
+from transformers import BertForSequenceClassification, BertModel, Gemma2ForCausalLM, GPT2LMHeadModel
 from transformers import LlamaForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM
 from transformers import T5ForConditionalGeneration
 
@@ -40,13 +40,15 @@ CLASSES = {
     "llama-mqa": LlamaForCausalLM,
     "qwen2": Qwen2ForCausalLM,
     "phi3": Phi3ForCausalLM,
+    "gemma2": Gemma2ForCausalLM,  # the gains of its norms are stored less 1
     "gpt2": GPT2LMHeadModel,
     "bert": BertModel,
     "bert-classify": BertForSequenceClassification,
     "t5": T5ForConditionalGeneration,
 }
 
-OUTPUT = {"bert": "blk.1.layer_output_norm", "bert-classify": "cls.output"}  # of others: output
+OUTPUT = {"bert": "blk.1.layer_output_norm", "bert-classify": "cls.output",
+          "gemma2": "output.softcap"}  # of others: output
 
 
 @dataclass
@@ -99,6 +101,11 @@ ADAPTERS = {
     "gpt2-dora": Adapter("gpt2", dict(
         target_modules=["c_attn", "mlp.c_proj"], r=2, lora_alpha=4, fan_in_fan_out=True,
         use_dora=True, bias="lora_only")),
+    "gpt2-saved": Adapter("gpt2", dict(  # [in, out]
+        target_modules=["attn.c_proj"], r=2, lora_alpha=4, fan_in_fan_out=True,
+        modules_to_save=["c_attn", "ln_f"])),
+    "gemma2-saved": Adapter("gemma2", dict(
+        target_modules=["q_proj"], r=2, lora_alpha=4, modules_to_save=["layernorm", "norm"])),
     "bert-lora": Adapter("bert", dict(
         target_modules=["query", "value", "dense"], r=2, lora_alpha=4, bias="all")),
     "bert-classify": Adapter("bert-classify", dict(

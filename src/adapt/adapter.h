@@ -1,22 +1,24 @@
 /* adapter.h - an adapter that was read for one open model: what it adds to matrices, and which
  * weights it replaces.
  *
- * Both lists say which weight of the model they are about, twice: by number, model.param[param], and
- * by the name that the model uses it under. The names differ where one matrix has two uses: a head
- * that shares the embedding is "output", and what is said of "token_embd" does not concern it.
+ * Each entry names its weight of the model twice: by number, model.param[param], and by the name of
+ * its use. Names matter where one matrix has two uses: a head that shares the embedding is
+ * "output", and an entry for "token_embd" does not change it.
  *
- *     part:   y = g * (W x + s B (A x) + s c) + b        s scale, c bias, g gain / |W + s B A|
+ *     part:   y = g (W x + s B A x + s c) + b        s scale, c bias, g = gain / |W + s B A|
  *
- * b, the bias of the weight itself, comes after the gain. Without a gain g is 1; without a bias c is
- * 0, and no adapter has both. |...| has the norm of each row of W.
+ * |...| is the norm of each row. b is the weight's own bias, or the one that replaces it: the gain
+ * does not scale it. Without a gain g is 1; without a bias c is 0; no part has both.
  *
- * For a table, from which rows are taken, x is 1 at one index and 0 elsewhere, and W is the table
- * transposed: y = g * (row of the table + s B (column of A)), and |...| has the norm of each column
- * of the table.
+ * A table, whose rows are looked up, is W transposed, and x is 1 at the index and 0 elsewhere:
  *
- * Rows of B, gain and bias are in the order of the model's rows, also where files have another:
- * those of one fused matrix are cut into its parts (and A is the same for all of them), and those of
- * rotary heads follow the model's pairing. */
+ *     part:   y = g (row of the table + s B (column of A))        |...| by columns of the table
+ *
+ * Whole weights come first: W is the replaced one if there is one.
+ *
+ * Rows of B, gain and bias are in the order of the model's rows. If a file has one fused matrix for
+ * several weights, each gets its rows of B, and A is the same for all. Rows of rotary heads follow
+ * the model's pairing. */
 #ifndef WEFT_ADAPT_ADAPTER_H
 #define WEFT_ADAPT_ADAPTER_H
 

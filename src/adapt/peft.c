@@ -1,7 +1,7 @@
 /* peft.c - a PEFT directory as changes of an open model's weights.
  *
- * The model is asked for its weights one by one, by the names that they have in a Hugging Face file;
- * the adapter's tensors are named after these:
+ * Goes through the model's weights, with the names that they have in a Hugging Face file. The names
+ * of the adapter's tensors begin with these:
  *
  *     base_model.model. + model.layers.0.self_attn.q_proj + .lora_A.weight           [r, I]
  *                                                           .lora_B.weight           [O, r]
@@ -11,8 +11,8 @@
  *                                                           .lora_embedding_B        [D, r]
  *                         lm_head                         + .weight, .base_layer.weight
  *
- * A module that is adapted keeps its own weight and bias below .base_layer. Any other tensor at the
- * end is an error. */
+ * A module that is adapted keeps its own weight and bias below .base_layer. A tensor that belongs to
+ * no weight is an error. */
 #include "adapt/peft.h"
 
 #include "adapt/peft_config.h"
@@ -252,10 +252,11 @@ static weft_status take_whole(reading *r, int64_t i, const take_rows_of *rows_of
     return status;
 }
 
-static weft_status add_whole(reading *r, const use *u, const stored *t, const char *tail)
+static weft_status add_whole(reading *r, const use *u, const stored *t)
 {
     int64_t shape[MAX_DIM];
     const tensor *w = r->m->param[u->param];
+    const char *tail = &w->name[strlen(w->name) - tail_bytes(w->name)];
     const int n_dim = export_shape(&r->plan, u->param, shape);
     mark(r, t);
     weft_status status = check(r, t, n_dim, shape);
@@ -291,12 +292,12 @@ static weft_status read_whole(reading *r, const use *u, const char *tail, bool s
     if (!t && saved)
         return missing(r, own, "modules_to_save");
     if (t)
-        return add_whole(r, u, t, tail);
+        return add_whole(r, u, t);
     t = tail[0] ? find(r, u->module, below, name) : NULL;
     if (!t)
         return WEFT_OK;
-    const weft_status status = add_whole(r, u, t, tail);
-    return status == WEFT_OK && shares ? add_whole(r, shares, t, tail) : status;
+    const weft_status status = add_whole(r, u, t);
+    return status == WEFT_OK && shares ? add_whole(r, shares, t) : status;
 }
 
 /* ---- the model's weights, one by one --------------------------------------------------------- */

@@ -19,9 +19,9 @@
 
 static const char *golden_path(const char *name)
 {
-    static char path[4][4096];
+    static char path[8][4096];
     static int next;
-    char *to = path[next++ % 4], inner[256];
+    char *to = path[next++ % 8], inner[256];
     snprintf(inner, sizeof inner, "golden/%s", name);
     snprintf(to, sizeof path[0], "%s", fixture(inner));
     return to;
@@ -296,6 +296,8 @@ static const struct {
     { "phi3-fused-dora", "phi3" },
     { "gpt2-lora", "gpt2" },
     { "gpt2-dora", "gpt2" },
+    { "gpt2-saved", "gpt2" },
+    { "gemma2-saved", "gemma2" },
     { "bert-lora", "bert" },
     { "bert-classify", "bert-classify" },
     { "t5-lora", "t5" },
@@ -326,6 +328,67 @@ static void outputs_gguf(void **state)
                  tied ? as_gguf(untied(), "changed.gguf") : temp_path("read.gguf"));
         check_output(goldens[i].name, read, changed, "gguf");
     }
+}
+
+/* ---- copies with a change --------------------------------------------------------------------- */
+
+static const char *temp_adapter(const char *config, size_t n)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s", temp_path("adapter"));
+    mkdir(path, 0700);
+    temp_file("adapter/adapter_config.json", config, n);
+    return path;
+}
+
+/* The text with the first `was` replaced by `is`, malloc'ed. */
+static char *replaced(const char *text, size_t *n, const char *was, const char *is)
+{
+    const char *found = memmem(text, *n, was, strlen(was));
+    assert_that(found != NULL, "there is no %s", was);
+    const size_t head = (size_t)(found - text), tail = *n - head - strlen(was);
+    char *to = malloc(*n + strlen(is) + 1);
+    assert_non_null(to);
+    memcpy(to, text, head);
+    memcpy(to + head, is, strlen(is));
+    memcpy(to + head + strlen(is), found + strlen(was), tail);
+    *n = head + strlen(is) + tail;
+    return to;
+}
+
+static char *read_part(const char *of, const char *inner, size_t *n)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/%s", adapter_path(of), inner);
+    return read_whole(path, n);
+}
+
+#define CONFIG  "adapter_config.json"
+#define WEIGHTS "adapter_model.safetensors"
+
+/* A copy of an adapter in which one of the files, or the header of the other, has another text. */
+static const char *variant(const char *of, const char *inner, const char *was, const char *is)
+{
+    size_t n, n_config, n_weights;
+    char *old = read_part(of, inner, &n);
+    char *text = was ? replaced(old, &n, was, is) : old;
+    char *config = read_part(of, CONFIG, &n_config);
+    char *weights = read_part(of, WEIGHTS, &n_weights);
+    const bool in_config = strcmp(inner, CONFIG) == 0;
+    if (!in_config) { /* the length of the header follows */
+        uint64_t length;
+        memcpy(&length, text, sizeof length);
+        length += n - n_weights;
+        memcpy(text, &length, sizeof length);
+    }
+    const char *path = temp_adapter(in_config ? text : config, in_config ? n : n_config);
+    temp_file("adapter/" WEIGHTS, in_config ? weights : text, in_config ? n_weights : n);
+    free(config);
+    free(weights);
+    if (text != old)
+        free(text);
+    free(old);
+    return path;
 }
 
 /* ---- what is read ---------------------------------------------------------------------------- */
@@ -361,6 +424,23 @@ static void plain_parts(void **state)
     same_rows(&r, &q->b, "model.layers.1.self_attn.q_proj.lora_B.weight", 0);
     for (int64_t i = 1; i < r.adapter.n_part; i++)
         assert_true(r.adapter.part[i].param > r.adapter.part[i - 1].param);
+    close_both(&r);
+}
+
+/* Tensors that begin at an odd byte. */
+static void unaligned(void **state)
+{
+    (void)state;
+    rig r;
+    weft_error err = { 0 };
+    open_model(&r, golden_path("llama-gqa"));
+    const char *path = variant("llama-layers", WEIGHTS, "{", "{ ");
+    if (peft_open(&r.adapter, &r.model, path, WEFT_LOAD_COPY, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    const adapter_part *up = part_of(&r, "blk.1.ffn_up");
+    assert_true(up && (uintptr_t)up->a.data % 4 == 0 && (uintptr_t)up->b.data % 4 == 0);
+    same_rows(&r, &up->a, "model.layers.1.mlp.up_proj.lora_A.weight", 0);
+    same_rows(&r, &up->b, "model.layers.1.mlp.up_proj.lora_B.weight", 0);
     close_both(&r);
 }
 
@@ -479,15 +559,6 @@ static void biases(void **state)
 
 /* ---- modules by name ------------------------------------------------------------------------- */
 
-static const char *temp_adapter(const char *config, size_t n)
-{
-    static char path[4096];
-    snprintf(path, sizeof path, "%s", temp_path("adapter"));
-    mkdir(path, 0700);
-    temp_file("adapter/adapter_config.json", config, n);
-    return path;
-}
-
 /* What an adapter_config.json of these keys says about a module: "" or "saved", or rank and scale. */
 static const char *said(const char *keys, const char *module)
 {
@@ -558,6 +629,10 @@ static void matching(void **state)
           "classifier.dense", "saved" },
         { "\"target_modules\": [\"dense\"], \"modules_to_save\": [\"classifier\"]",
           "my_classifier.dense", "4 2" },
+        { "\"target_modules\": [\"dense\"], \"modules_to_save\": [\"class\"]",
+          "classifier.class.dense", "saved" },
+        { "\"target_modules\": [\"dense\"], \"modules_to_save\": [\"class\"]", "classifier.dense",
+          "4 2" },
         { "\"target_modules\": [\"dense\"], \"modules_to_save\": [\"ssif\"]", "classifier.dense",
           "4 2" },
 
@@ -613,56 +688,6 @@ static void matching(void **state)
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */
-
-/* The text with the first `was` replaced by `is`, malloc'ed. */
-static char *replaced(const char *text, size_t *n, const char *was, const char *is)
-{
-    const char *found = memmem(text, *n, was, strlen(was));
-    assert_that(found != NULL, "there is no %s", was);
-    const size_t head = (size_t)(found - text), tail = *n - head - strlen(was);
-    char *to = malloc(*n + strlen(is) + 1);
-    assert_non_null(to);
-    memcpy(to, text, head);
-    memcpy(to + head, is, strlen(is));
-    memcpy(to + head + strlen(is), found + strlen(was), tail);
-    *n = head + strlen(is) + tail;
-    return to;
-}
-
-static char *read_part(const char *of, const char *inner, size_t *n)
-{
-    char path[4200];
-    snprintf(path, sizeof path, "%s/%s", adapter_path(of), inner);
-    return read_whole(path, n);
-}
-
-#define CONFIG  "adapter_config.json"
-#define WEIGHTS "adapter_model.safetensors"
-
-/* A copy of an adapter in which one of the files, or the header of the other, has another text. */
-static const char *variant(const char *of, const char *inner, const char *was, const char *is)
-{
-    size_t n, n_config, n_weights;
-    char *old = read_part(of, inner, &n);
-    char *text = was ? replaced(old, &n, was, is) : old;
-    char *config = read_part(of, CONFIG, &n_config);
-    char *weights = read_part(of, WEIGHTS, &n_weights);
-    const bool in_config = strcmp(inner, CONFIG) == 0;
-    if (!in_config) { /* the length of the header follows */
-        uint64_t length;
-        memcpy(&length, text, sizeof length);
-        length += n - n_weights;
-        memcpy(text, &length, sizeof length);
-    }
-    const char *path = temp_adapter(in_config ? text : config, in_config ? n : n_config);
-    temp_file("adapter/" WEIGHTS, in_config ? weights : text, in_config ? n_weights : n);
-    free(config);
-    free(weights);
-    if (text != old)
-        free(text);
-    free(old);
-    return path;
-}
 
 /* Opening fails with this message, and nothing is left. */
 static void refused(const rig *r, const char *path, weft_status code, const char *says)
@@ -805,6 +830,39 @@ static void refused_config(void **state)
     close_both(&r);
 }
 
+/* Patterns that would take forever, that are too long, and too many of them. */
+static void refused_patterns(void **state)
+{
+    (void)state;
+#define SLOW "(?:.*.*.*.*.*.*.*.*.*)*[^a-z0-9._]"
+    static const char list[] = "[\n    \"o_proj\",\n    \"up_proj\"\n  ]";
+    static const char *const slow[][2] = {
+        { "\"exclude_modules\": null", "\"exclude_modules\": \"" SLOW "\"" },
+        { "\"rank_pattern\": {}", "\"rank_pattern\": {\"" SLOW "\": 3}" },
+        { "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"" SLOW "\": 3}" },
+        { "\"layers_pattern\": \"layers\"", "\"layers_pattern\": \"" SLOW "\"" },
+    };
+    rig r;
+    open_model(&r, golden_path("llama-gqa"));
+    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++)
+        refused(&r, variant("llama-layers", CONFIG, slow[i][0], slow[i][1]), WEFT_EUNSUPPORTED,
+                "for the module model.");
+
+    static char many[40000];
+    memset(many, 'x', 2100);
+    snprintf(many + 2100, 8, "(y)\"");
+    many[0] = '"';
+    refused(&r, variant("llama-layers", CONFIG, "\"layers\"", many), WEFT_EUNSUPPORTED,
+            "layers_pattern has a regular expression of more than 2000 bytes");
+    size_t n = (size_t)snprintf(many, sizeof many, "[\"a\"");
+    for (int i = 0; i < 4096; i++)
+        n += (size_t)snprintf(many + n, sizeof many - n, ", \"b\"");
+    snprintf(many + n, sizeof many - n, "]");
+    refused(&r, variant("llama-layers", CONFIG, list, many), WEFT_EUNSUPPORTED,
+            "target_modules has 4097 entries; expected at most 4096");
+    close_both(&r);
+}
+
 static void refused_weights(void **state)
 {
     (void)state;
@@ -833,8 +891,81 @@ static void refused_weights(void **state)
             "(llama-mqa)");
     refused(&r, adapter_path("gpt2-lora"), WEFT_EFORMAT, "belongs to no weight");
     close_both(&r);
+    open_model(&r, golden_path("mixtral"));
+    refused(&r, adapter_path("llama-layers"), WEFT_EFORMAT, "expected");
+    close_both(&r);
     open_model(&r, golden_path("llama-mqa"));
     refused(&r, adapter_path("llama-lora"), WEFT_EFORMAT, "expected");
+    refused(&r, variant("llama-dora", CONFIG, "\"lora_bias\": false", "\"lora_bias\": true"),
+            WEFT_EFORMAT, "lora_bias is true beside use_dora");
+    close_both(&r);
+}
+
+/* The classes that hold a Llama: without a head, and with pictures in two ways. */
+static void other_classes(void **state)
+{
+    (void)state;
+    static const char was[] = "base_model.model.model.layers";
+    static const char *const forms[] = { "base_model.model.layers",
+                                         "base_model.model.model.language_model.layers",
+                                         "base_model.model.language_model.model.layers" };
+    rig r;
+    open_model(&r, golden_path("llama-gqa"));
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        size_t n, n_old;
+        uint64_t length;
+        weft_error err = { 0 };
+        char *weights = read_part("llama-layers", WEIGHTS, &n);
+        n_old = n;
+        for (int k = 0; k < 4; k++) {
+            char *more = replaced(weights, &n, was, forms[i]);
+            free(weights);
+            weights = more;
+        }
+        memcpy(&length, weights, sizeof length);
+        length += n - n_old;
+        memcpy(weights, &length, sizeof length);
+        const char *path = variant("llama-layers", CONFIG, NULL, NULL);
+        temp_file("adapter/" WEIGHTS, weights, n);
+        free(weights);
+        assert_that(peft_open(&r.adapter, &r.model, path, WEFT_LOAD_COPY, &err) == WEFT_OK,
+                    "%s: %s", forms[i], err.message);
+        assert_true(r.adapter.n_part == 2 && part_of(&r, "blk.1.ffn_up"));
+        adapter_close(&r.adapter);
+    }
+    close_both(&r);
+}
+
+static void refused_shared(void **state)
+{
+    (void)state;
+    rig r;
+    open_model(&r, golden_path("t5"));
+    refused(&r, variant("t5-lora", CONFIG, "\"wo\"", "\"wo\", \"shared\""), WEFT_EUNSUPPORTED,
+            "the embedding that encoder and decoder share");
+
+    /* The same as a whole weight, at the end of the file. */
+    size_t n;
+    uint64_t length;
+    char entry[256];
+    char *old = read_part("t5-lora", WEIGHTS, &n);
+    memcpy(&length, old, sizeof length);
+    const size_t at_end = n - 8 - (size_t)length, bytes = 64 * 22 * 4;
+    snprintf(entry, sizeof entry,
+             "{\"base_model.model.shared.weight\":{\"dtype\":\"F32\",\"shape\":[64,22],"
+             "\"data_offsets\":[%zu,%zu]},",
+             at_end, at_end + bytes);
+    char *weights = replaced(old, &n, "{", entry);
+    length += strlen(entry) - 1;
+    memcpy(weights, &length, sizeof length);
+    weights = realloc(weights, n + bytes);
+    assert_non_null(weights);
+    memset(weights + n, 0, bytes);
+    const char *path = variant("t5-lora", CONFIG, NULL, NULL);
+    temp_file("adapter/" WEIGHTS, weights, n + bytes);
+    refused(&r, path, WEFT_EUNSUPPORTED, "the embedding that encoder and decoder share");
+    free(weights);
+    free(old);
     close_both(&r);
 }
 
@@ -871,6 +1002,13 @@ static void refused_files(void **state)
     rig r;
     char config[4200];
     open_model(&r, golden_path("llama-gqa"));
+    static char deep[5000];
+    adapter a;
+    weft_error err = { 0 };
+    memset(deep, 'x', sizeof deep - 1);
+    assert_int_equal(peft_open(&a, &r.model, deep, WEFT_LOAD_COPY, &err), WEFT_EINVAL);
+    deep[4096 - sizeof "/" CONFIG] = '\0'; /* the name of the other file is longer */
+    assert_int_equal(peft_open(&a, &r.model, deep, WEFT_LOAD_COPY, &err), WEFT_EIO);
     refused(&r, temp_path("nothing"), WEFT_EFORMAT, "adapter_config.json: no such file");
     refused(&r, temp_file("a-file", "x", 1), WEFT_EFORMAT, "adapter_config.json: no such file");
     refused(&r, golden_path("llama-gqa"), WEFT_EFORMAT, "give the directory that PEFT saved");
@@ -1068,18 +1206,23 @@ static bool fault(const char *base, const char *path, weft_load load, bool files
 static void injected(void **state)
 {
     (void)state;
-    static const int some[] = { 2, 3, 8, 13, 15, 17, 19 };
+    char gguf[256];
+    snprintf(gguf, sizeof gguf, "%s", as_gguf(golden_path("llama-gqa"), "faults.gguf"));
+    const char *const some[][2] = { { golden_path("llama-gqa"), "llama-patterns" },
+                                    { gguf, "llama-patterns" },
+                                    { golden_path("qwen2"), "qwen2-lora-bias" },
+                                    { golden_path("gpt2"), "gpt2-saved" } };
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
-        const char *base = golden_path(goldens[some[i]].base);
-        const char *path = adapter_path(goldens[some[i]].name);
+        char path[4096];
         int64_t points = 0, failed = 0;
+        snprintf(path, sizeof path, "%s", adapter_path(some[i][1]));
         for (int how = 0; how < 8; how++)
-            for (int64_t k = 1; fault(base, path, how & 1 ? WEFT_LOAD_MAP : WEFT_LOAD_COPY, how & 2,
-                                      k, how & 4, &failed);
+            for (int64_t k = 1; fault(some[i][0], path, how & 1 ? WEFT_LOAD_MAP : WEFT_LOAD_COPY,
+                                      how & 2, k, how & 4, &failed);
                  k++)
                 points++;
-        print_message("%s: %lld fault points, %lld failed\n", goldens[some[i]].name,
-                      (long long)points, (long long)failed);
+        print_message("%s: %lld fault points, %lld failed\n", some[i][1], (long long)points,
+                      (long long)failed);
         assert_true(points > 0 && failed > points / 2);
     }
 }
@@ -1106,6 +1249,7 @@ int main(void)
         TEST("peft: a model with an adapter in its weights computes what PEFT does", outputs),
         TEST("peft: the same for a GGUF file", outputs_gguf),
         TEST("peft: A and B are the tensors of the file", plain_parts),
+        TEST("peft: unaligned tensors are copied", unaligned),
         TEST("peft: ranks and scales follow rsLoRA and patterns", scales),
         TEST("peft: a fused matrix is cut by rows, its A is shared", fused_parts),
         TEST("peft: an embedding and the head that shares it are two uses", two_uses),
@@ -1113,7 +1257,10 @@ int main(void)
         TEST("peft: biases are replaced, or beside B", biases),
         TEST("peft: modules match as in PEFT", matching),
         TEST("peft: a configuration that weft cannot follow is refused by name", refused_config),
+        TEST("peft: patterns without an end are refused", refused_patterns),
         TEST("peft: tensors that are missing, left over or misshapen are refused", refused_weights),
+        TEST("peft: names of other classes are found", other_classes),
+        TEST("peft: an embedding of encoder and decoder is refused", refused_shared),
         TEST("peft: kept ties are refused where there are some", refused_ties),
         TEST("peft: a directory that is no adapter is refused", refused_files),
         TEST("peft: what does not matter is accepted", accepted_configs),
