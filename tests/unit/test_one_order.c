@@ -196,10 +196,10 @@ static bool fuses(const kernels *t)
 
 /* Each table's hash equals the first one's, otherwise the differing model is named; and it equals
  * the stored one. */
-#define EACH_TABLE(which, n, name_of, hash)                                                        \
+#define EACH_TABLE(table, which, n, name_of, hash)                                                 \
     do {                                                                                           \
         uint64_t first[64] = { 0 };                                                                \
-        for (int t = 0; kernels_table(t) && fuses(kernels_table(t)); t++) {                        \
+        for (int t = 0; table(t) && fuses(table(t)); t++) {                                        \
             xxh64 all;                                                                             \
             char hex[17];                                                                          \
             xxh64_begin(&all);                                                                     \
@@ -209,12 +209,12 @@ static bool fuses(const kernels *t)
                 hash;                                                                              \
                 const uint64_t sum = xxh64_end(&own);                                              \
                 first[k] = t ? first[k] : sum;                                                     \
-                assert_that(sum == first[k], "%s: %s differs from %s", name_of,                    \
-                            kernels_table(t)->name, kernels_table(0)->name);                       \
+                assert_that(sum == first[k], "%s: %s differs from %s", name_of, table(t)->name,    \
+                            table(0)->name);                                                       \
                 xxh64_add(&all, &sum, sizeof sum);                                                 \
             }                                                                                      \
             snprintf(hex, sizeof hex, "%016llx", (unsigned long long)xxh64_end(&all));             \
-            print_message("%s: %s\n", kernels_table(t)->name, hex);                                \
+            print_message("%s: %s\n", table(t)->name, hex);                                        \
             assert_string_equal(hex, written[which]);                                              \
         }                                                                                          \
     } while (0)
@@ -222,13 +222,13 @@ static bool fuses(const kernels *t)
 static void forwards_are_one(void **state)
 {
     (void)state;
-    EACH_TABLE(0, N_GOLDEN, goldens[k], hash_forward(&own, goldens[k], kernels_table(t)));
+    EACH_TABLE(table_f32, 0, N_GOLDEN, goldens[k], hash_forward(&own, goldens[k], table_f32(t)));
 }
 
 static void gradients_are_one(void **state)
 {
     (void)state;
-    EACH_TABLE(1, N_GOLDEN, goldens[k], hash_gradient(&own, goldens[k], kernels_table(t)));
+    EACH_TABLE(table_f32, 1, N_GOLDEN, goldens[k], hash_gradient(&own, goldens[k], table_f32(t)));
 }
 
 static void formats_are_one(void **state)
@@ -238,7 +238,7 @@ static void formats_are_one(void **state)
                                           &dtype_q4_0, &dtype_q4_1,  &dtype_q5_0,   &dtype_q5_1,
                                           &dtype_q2_k, &dtype_q3_k,  &dtype_q4_k,   &dtype_q5_k,
                                           &dtype_q6_k, &dtype_mxfp4, &dtype_iq4_nl, &dtype_iq4_xs };
-    EACH_TABLE(2, 16, types[k]->name, hash_text(&own, types[k], kernels_table(t)));
+    EACH_TABLE(table_i8, 2, 16, types[k]->name, hash_text(&own, types[k], table_i8(t)));
 }
 
 /* Eight partial sums instead of sixteen. */
