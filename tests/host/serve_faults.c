@@ -18,18 +18,26 @@ static const char *weft, *model;
 
 #define LONG_TOKENS (THREAD_SANITIZED ? 60 : 240)
 
-/* A request that takes long on a small model: many texts, one after another with --parallel 1. */
-static const char *long_body(int n_prompt, bool stream)
+/* Of a request that runs to its end; a sanitizer makes it long enough. */
+#define WHOLE_TOKENS (SANITIZED ? 60 : 240)
+
+static const char *body_of_texts(int n_prompt, int n_token, bool stream)
 {
     static char body[8192];
     char *to = body + sprintf(body,
                               "{\"max_tokens\":%d,\"n\":8,\"ignore_eos\":true,\"stream\":%s,"
                               "\"prompt\":[",
-                              LONG_TOKENS, stream ? "true" : "false");
+                              n_token, stream ? "true" : "false");
     for (int i = 0; i < n_prompt; i++)
         to += sprintf(to, "%s\"ROMEO:\"", i ? "," : "");
     strcpy(to, "]}");
     return body;
+}
+
+/* A request that takes long on a small model: many texts, one after another with --parallel 1. */
+static const char *long_body(int n_prompt, bool stream)
+{
+    return body_of_texts(n_prompt, LONG_TOKENS, stream);
 }
 
 /* Nothing is left of clients that are gone: requests, pages, memory, connections. */
@@ -286,9 +294,9 @@ static void stalled_reader(const child *s)
     const size_t before = resident(s->pid);
     const double n_before = metric(s, "vllm:generation_tokens_total");
     const int fd = dial(s), small = 4096;
-    char head[512];
+    char head[512], body[8192]; /* log-probabilities fill the buffers sooner */
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
-    const char *body = long_body(30, true);
+    snprintf(body, sizeof body, "{\"logprobs\":5,%s", long_body(30, true) + 1);
     put(fd, head,
         (size_t)snprintf(head, sizeof head,
                          "POST " COMPLETE " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
@@ -385,7 +393,7 @@ static void full_queue(const child *s)
     enum { N = 12 };
     int fd[N], n_full = 0, n_good = 0;
     for (int i = 0; i < N; i++)
-        fd[i] = begin_ask(s, COMPLETE, long_body(1, false));
+        fd[i] = begin_ask(s, COMPLETE, body_of_texts(1, WHOLE_TOKENS, false));
     for (int i = 0; i < N; i++) {
         bool closed;
         char *answer = take_all(fd[i], 60, &closed);
@@ -405,7 +413,7 @@ static void late_bodies(const child *s)
 {
     enum { N = 60 };
     int fd[N], n_good = 0, n_full = 0;
-    const char *body = long_body(1, false);
+    const char *body = body_of_texts(1, WHOLE_TOKENS, false);
     for (int i = 0; i < N; i++) {
         char head[512];
         fd[i] = dial(s);
@@ -468,7 +476,7 @@ static void drain(void)
     child s = server_start(weft, args);
     int fd[3], n_whole = 0;
     for (int i = 0; i < 3; i++) {
-        fd[i] = begin_ask(&s, COMPLETE, long_body(2, true));
+        fd[i] = begin_ask(&s, COMPLETE, body_of_texts(2, WHOLE_TOKENS, true));
         take_until(fd[i], "data: ", 20);
     }
     kill(s.pid, SIGTERM);

@@ -71,6 +71,56 @@ bool quick(void)
 #endif
 }
 
+/* Without its name and what other classes have. */
+static kernels part_of_table(int i, bool i8)
+{
+    kernels part;
+    memcpy(&part, kernels_table(i), sizeof part);
+    part.name = NULL;
+    part.rows_bf16 = 0;
+    part.pack_bf16 = NULL;
+    part.product_bf16 = NULL;
+    part.pairs = NULL;
+    if (!i8) {
+        part.rows_i8 = 0;
+        part.pack_i8 = NULL;
+        part.product_i8 = NULL;
+    }
+    return part;
+}
+
+static bool is_new_table(int i, bool i8)
+{
+    const kernels part = part_of_table(i, i8);
+    for (int before = 0; before < i; before++) {
+        const kernels other = part_of_table(before, i8);
+        if (memcmp(&part, &other, sizeof part) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* They are looked for once: asking the processor takes long in a virtual machine. */
+static const kernels *new_table(int i, bool i8)
+{
+    static const kernels *found[2][16];
+    if (!found[i8][0])
+        for (int t = 0, n = 0; kernels_table(t); t++)
+            if (is_new_table(t, i8))
+                found[i8][n++] = kernels_table(t);
+    return found[i8][i];
+}
+
+const kernels *table_f32(int i)
+{
+    return new_table(i, false);
+}
+
+const kernels *table_i8(int i)
+{
+    return new_table(i, true);
+}
+
 const char *fixture(const char *relative)
 {
     return joined(WEFT_TESTS_DIR, relative);

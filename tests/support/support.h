@@ -87,6 +87,12 @@ const char *asset_head(const char *relative, size_t size);
  * repetitions. */
 bool quick(void);
 
+/* Tables of kernels_table() that share all functions of a class compute the same. These leave out a
+ * table whose functions for class f32 (and i8, in the second) are those of one before it. What
+ * concerns class bf16, such as emulated tiles, takes kernels_table(). */
+const kernels *table_f32(int i);
+const kernels *table_i8(int i);
+
 /* Path of a file under tests/. */
 const char *fixture(const char *relative);
 

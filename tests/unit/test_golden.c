@@ -125,13 +125,13 @@ static void check_form(const char *name, const char *path, const char *form, hos
                            : strcmp(form, "gguf") == 0 && m.rope.n_rot > 0 &&
                                  m.arch->gguf_pairing == ROPE_ADJACENT && !m.arch->hf_adjacent;
     snprintf(trace, sizeof trace, "golden/%s/trace.safetensors", name);
-    for (int i = 0; kernels_table(i); i++) {
+    for (int i = 0; table_i8(i); i++) {
         char what[64];
-        snprintf(what, sizeof what, "%s, %s, %s", name, form, kernels_table(i)->name);
+        snprintf(what, sizeof what, "%s, %s, %s", name, form, table_i8(i)->name);
         golden_open(&g, fixture(trace), TOLERANCE);
         g.adjacent = other ? m.d_head : 0;
         g.behind = v3 ? m.rope.n_rot : 0;
-        forward_all(&m, &g, kernels_table(i), &r, &g);
+        forward_all(&m, &g, table_i8(i), &r, &g);
         golden_finish(&g, what);
         golden_close(&g);
     }

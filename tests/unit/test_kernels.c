@@ -75,9 +75,9 @@ static void rows_of_numbers(const kernels *t, int64_t n)
 static void rows_equal_scalar(void **state)
 {
     (void)state;
-    for (int i = 0; kernels_table(i); i++)
+    for (int i = 0; table_f32(i); i++)
         for (size_t k = 0; k < N_LENGTH; k++)
-            rows_of_numbers(kernels_table(i), lengths[k]);
+            rows_of_numbers(table_f32(i), lengths[k]);
 }
 
 /* Each value separately: relative error unless the function is near zero, and the ends of the
@@ -92,24 +92,23 @@ static void activations_equal_scalar(void **state)
          one = 1;
     for (int i = 0; i < N; i++)
         x[i] = (real)(i - N / 2) / 100; /* -100 to 100 */
-    for (int t = 0; kernels_table(t); t++)
+    for (int t = 0; table_f32(t); t++)
         for (size_t k = 0; k < 7; k++) {
-            kernels_table(t)->activate(y, x, kinds[k], N);
+            table_f32(t)->activate(y, x, kinds[k], N);
             kernels_scalar.activate(z, x, kinds[k], N);
             for (int i = 0; i < N; i++)
                 if (!(fabs((double)(y[i] - z[i])) <=
                       1e-6 * fabs((double)z[i]) + (kinds[k] == ACT_GELU ? 1e-6 : 3e-7)))
-                    fail_msg("%s: activation %d of %g is %.9g, expected %.9g",
-                             kernels_table(t)->name, (int)kinds[k], (double)x[i], (double)y[i],
-                             (double)z[i]);
+                    fail_msg("%s: activation %d of %g is %.9g, expected %.9g", table_f32(t)->name,
+                             (int)kinds[k], (double)x[i], (double)y[i], (double)z[i]);
             real nan = NAN, out = 0, slope[2];
-            kernels_table(t)->activate(&out, &nan, kinds[k], 1);
+            table_f32(t)->activate(&out, &nan, kinds[k], 1);
             assert_true(isnan(out) || kinds[k] == ACT_RELU);
             for (int i = 0; i < N; i += 7) {
-                kernels_table(t)->activate_back(&slope[0], &x[i], &one, kinds[k], 1);
+                table_f32(t)->activate_back(&slope[0], &x[i], &one, kinds[k], 1);
                 kernels_scalar.activate_back(&slope[1], &x[i], &one, kinds[k], 1);
                 if (!(fabs((double)(slope[0] - slope[1])) < 2e-6))
-                    fail_msg("%s: slope %d at %g is %.9g, expected %.9g", kernels_table(t)->name,
+                    fail_msg("%s: slope %d at %g is %.9g, expected %.9g", table_f32(t)->name,
                              (int)kinds[k], (double)x[i], (double)slope[0], (double)slope[1]);
             }
         }
@@ -119,11 +118,11 @@ static void activations_equal_scalar(void **state)
 static void exponentials_at_the_ends(void **state)
 {
     (void)state;
-    for (int t = 0; kernels_table(t); t++) {
+    for (int t = 0; table_f32(t); t++) {
         real s[40], max;
         for (int k = 0; k < 40; k++)
             s[k] = k == 3 ? 0 : k % 4 == 1 ? -INFINITY : (real)(-3 * k);
-        kernels_table(t)->exp_block(s, 40, 1, &max);
+        table_f32(t)->exp_block(s, 40, 1, &max);
         assert_true(max == 0 && s[3] == 1);
         for (int k = 0; k < 40; k++) {
             const double want = k == 3 ? 1 : k % 4 == 1 ? 0 : exp(-3.0 * k);
@@ -135,13 +134,13 @@ static void exponentials_at_the_ends(void **state)
 static void ropes_equal_scalar(void **state)
 {
     (void)state;
-    for (int t = 0; kernels_table(t); t++)
+    for (int t = 0; table_f32(t); t++)
         for (int pairs = 1; pairs < 70; pairs += 3)
             for (int p = ROPE_ADJACENT; p <= ROPE_HALVES; p++) {
                 real *x = numbers(2 * pairs, 4), *rotation = numbers(2 * pairs, 5), y[140], z[140];
-                kernels_table(t)->rope(y, x, rotation, pairs, (rope_pairing)p);
+                table_f32(t)->rope(y, x, rotation, pairs, (rope_pairing)p);
                 kernels_scalar.rope(z, x, rotation, pairs, (rope_pairing)p);
-                check_near("rope", kernels_table(t), y, z, 2 * pairs, 3e-7);
+                check_near("rope", table_f32(t), y, z, 2 * pairs, 3e-7);
                 free(x), free(rotation);
             }
 }
@@ -164,7 +163,7 @@ static int64_t whole_blocks(const dtype *type, int64_t n)
 static void producers_are_exact(void **state)
 {
     (void)state;
-    for (int t = 0; kernels_table(t); t++)
+    for (int t = 0; table_f32(t); t++)
         for (int d = 0; d < N_TYPE; d++) {
             real *x = numbers(MOST, 6), want[TILE], buffer[TILE];
             uint8_t *row = malloc(MOST * 4);
@@ -174,7 +173,7 @@ static void producers_are_exact(void **state)
                 const int64_t width = n - k < TILE ? n - k : TILE;
                 types[d]->decode(want, row, k, width);
                 const real *got =
-                    dtype_rows(types[d], kernels_table(t), row, n).tile(buffer, row, k, width);
+                    dtype_rows(types[d], table_f32(t), row, n).tile(buffer, row, k, width);
                 assert_memory_equal(got, want, (size_t)width * sizeof *want);
             }
             free(x), free(row);
@@ -317,15 +316,15 @@ static void products_equal_scalar(void **state)
         { 1, 32, 1 },   { 3, 64, 5 },    { 4, 96, 4 },   { 7, 1056, 9 },
         { 9, 2080, 6 }, { 1, 2080, 13 }, { 25, 64, 70 }, { 2, 1120, 33 }
     };
-    for (int t = 0; kernels_table(t); t++)
+    for (int t = 0; table_i8(t); t++)
         for (int d = 0; d < N_TYPE; d++)
             for (size_t s = 0; s < 8; s++) {
                 product p;
                 product_init(&p, types[d], shapes[s][0], whole_blocks(types[d], shapes[s][1]),
                              shapes[s][2]);
-                check_product(kernels_table(t), &p, false);
+                check_product(table_i8(t), &p, false);
                 if (types[d]->quants)
-                    check_product(kernels_table(t), &p, true);
+                    check_product(table_i8(t), &p, true);
                 product_free(&p);
             }
 }
@@ -344,8 +343,8 @@ static void strange_rows_equal_scalar(void **state)
         p.x[5 * K + k] = k / BLOCK_I8 % 2 ? 1e-30f : nextafterf(1e-30f, 1);
     real y[N * O], z[N * O];
     multiply(&kernels_scalar, &p, true, 0, N, 0, O, z);
-    for (int t = 0; kernels_table(t); t++) {
-        multiply(kernels_table(t), &p, true, 0, N, 0, O, y);
+    for (int t = 0; table_i8(t); t++) {
+        multiply(table_i8(t), &p, true, 0, N, 0, O, y);
         for (int64_t u = 0; u < N * O; u++)
             assert_true(u / O == 1 || u / O == 3 ? isnan(y[u]) && isnan(z[u]) : y[u] == z[u]);
     }
@@ -385,11 +384,11 @@ static void gradients_equal_scalar(void **state)
 {
     (void)state;
     const int64_t shapes[][3] = { { 1, 5, 3 }, { 3, 33, 5 }, { 5, 70, 4 }, { 30, 1030, 7 } };
-    for (int t = 0; kernels_table(t); t++)
+    for (int t = 0; table_f32(t); t++)
         for (int d = 0; d < N_TYPE; d++)
             for (int add = 0; add < 2; add++)
                 for (size_t s = 0; s < 4; s++)
-                    check_gradients(kernels_table(t), types[d], shapes[s], add);
+                    check_gradients(table_f32(t), types[d], shapes[s], add);
 }
 
 int main(void)

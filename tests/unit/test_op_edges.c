@@ -205,7 +205,7 @@ int main(void)
         TEST("dropout: masks differ by step, block and op", dropout_masks),
     };
     int failed = 0;
-    for (int i = 0; (kern = kernels_table(i)) != NULL; i++) {
+    for (int i = 0; (kern = table_f32(i)) != NULL; i++) {
         print_message("kernels: %s\n", kern->name);
         failed += RUN(tests);
     }

@@ -869,10 +869,10 @@ static void attention_no_worse_than_plain(void **state)
     attention_case c = {
         .a = { ATTN_CAUSAL, 4, 2, 64, 64, 0.125f, 0, { 0 }, 0, NULL }, 1, length, 0
     };
-    for (int t = 0; kernels_table(t); t++) {
+    for (int t = 0; table_f32(t); t++) {
         bench b;
         bench_init(&b, 2);
-        b.run.kern = kernels_table(t);
+        b.run.kern = table_f32(t);
         bench_rows(&b, 1, c.length, 0);
         const int64_t N = b.batch.n_row, size = N * 256;
         tensor *q = normal(&b, "q", N, 256, 20), *k = normal(&b, "k", N, 128, 21);
@@ -1426,7 +1426,7 @@ int main(void)
         TEST("ops: every op has a unique name, a forward and a cost", every_op_is_whole),
     };
     int failed = 0;
-    for (int i = 0; (kern = kernels_table(i)) != NULL; i++) {
+    for (int i = 0; (kern = quick() ? table_f32(i) : table_i8(i)) != NULL; i++) {
         print_message("kernels: %s\n", kern->name);
         failed += RUN(tests);
     }

@@ -100,13 +100,13 @@ static void packing_has_an_inverse(void **state)
 {
     (void)state;
     const int64_t heights[] = { 1, 5, 16, 17, 40 };
-    for (int t = 0; kernels_table(t); t++)
-        for (size_t d = 0; kernels_table(t)->pack_panel && d < N_TYPE; d++)
+    for (int t = 0; table_i8(t); t++)
+        for (size_t d = 0; table_i8(t)->pack_panel && d < N_TYPE; d++)
             for (size_t h = 0; h < 5; h++)
                 for (int part = 0; part < 2; part++) {
                     matrix m;
                     matrix_init(&m, types[d], heights[h], types[d]->block > 1 ? 768 : 74);
-                    const row_set w = pack(&m, kernels_table(t),
+                    const row_set w = pack(&m, table_i8(t),
                                            !part                 ? 768
                                            : types[d]->block > 1 ? 1
                                                                  : 8);
@@ -168,13 +168,13 @@ static void products_from_panels(void **state)
     const int64_t heights[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 50, 600 };
     const int64_t widths[] = { 31, 64, 118, 45 }; /* with remainders of panels of all sizes */
     real *x = numbers(600 * 1280, 7), *bias = numbers(118, 8);
-    for (int t = 0; kernels_table(t); t++)
-        for (size_t d = 0; kernels_table(t)->pack_panel && d < N_TYPE; d++)
+    for (int t = 0; table_i8(t); t++)
+        for (size_t d = 0; table_i8(t)->pack_panel && d < N_TYPE; d++)
             for (int o = 0; o < (quick() ? 2 : 4); o++) {
                 matrix m;
                 matrix_init(&m, types[d], widths[o], 1280);
                 for (int h = 0; h < (o == 1 && !quick() ? 15 : 13); h++)
-                    check(kernels_table(t), &m, x, h % 2 ? bias : NULL, heights[h]);
+                    check(table_i8(t), &m, x, h % 2 ? bias : NULL, heights[h]);
                 matrix_free(&m);
             }
     free(x), free(bias);

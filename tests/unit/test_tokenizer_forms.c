@@ -232,7 +232,7 @@ static void through_all(const source *s, const char *path)
 static void through_assets(const source *all, size_t n)
 {
     read_samples(true);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = quick() ? 2 : 0; i < n; i += quick() ? 3 : 1) { /* at least one of each kind */
         char path[256];
         snprintf(path, sizeof path, "%s", asset(all[i].path));
         through_all(&all[i], path);

@@ -525,15 +525,14 @@ static void tempted_product(real *y, int64_t y_stride, bool add, const real *a, 
 static void threads_do_not_matter(void **state)
 {
     (void)state;
-    for (int f = 0; f < N_SAMPLE * N_TABLE; f++) {
-        int64_t n;
-        size_t peak;
-        learner_options o = { .n_thread = 1, .dropout = 0.1f, .adamw = plain_adamw };
-        if (!(kern = kernels_table(f / N_SAMPLE)))
-            break;
-        for (int bf16 = 0; bf16 < 2; bf16++) {
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (int f = 0; f < N_SAMPLE * N_TABLE; f++) {
+            int64_t n;
+            size_t peak;
+            learner_options o = { .n_thread = 1, .dropout = 0.1f, .adamw = plain_adamw };
+            if (!(kern = bf16 ? kernels_table(f / N_SAMPLE) : table_f32(f / N_SAMPLE)))
+                break;
             o.bf16 = bf16;
-            o.n_thread = 1;
             real *one = three_steps(sample(f % N_SAMPLE), o, &n, &peak);
             for (o.n_thread = 2; o.n_thread <= 4; o.n_thread *= 2) {
                 real *more = three_steps(sample(f % N_SAMPLE), o, &n, &peak);
@@ -542,7 +541,6 @@ static void threads_do_not_matter(void **state)
             }
             free(one);
         }
-    }
     kern = &kernels_scalar;
 }
 
@@ -563,7 +561,7 @@ static void many_rows_are_cut(void **state)
     (void)state;
     const kernels *table;
     n_text = 10;
-    for (int i = 0; (table = kernels_table(i)); i++) {
+    for (int i = 0; (table = table_f32(i)); i++) {
         kernels watched = *table;
         if (table == &kernels_scalar)
             watched.product = watched_product;
@@ -609,7 +607,7 @@ static void recomputation_does_not_matter(void **state)
     for (int f = 0; f < N_SAMPLE * N_TABLE; f++) {
         int64_t n;
         size_t kept_peak, again_peak;
-        if (!(kern = kernels_table(f / N_SAMPLE)))
+        if (!(kern = table_f32(f / N_SAMPLE)))
             break;
         learner_options o = { .n_thread = 2, .dropout = 0.1f, .adamw = plain_adamw };
         real *kept = three_steps(sample(f % N_SAMPLE), o, &n, &kept_peak);

@@ -78,10 +78,10 @@ static void trace(const char *name)
     golden g;
     open_model(&m, name, &h);
     snprintf(path, sizeof path, "golden/%s/trace.safetensors", name);
-    for (int i = 0; kernels_table(i); i++) {
-        snprintf(what, sizeof what, "%s, %s", name, kernels_table(i)->name);
+    for (int i = 0; table_f32(i); i++) {
+        snprintf(what, sizeof what, "%s, %s", name, table_f32(i)->name);
         golden_open(&g, fixture(path), TOLERANCE);
-        forward(&m, &g, kernels_table(i));
+        forward(&m, &g, table_f32(i));
         golden_finish(&g, what);
         golden_close(&g);
     }
