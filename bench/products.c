@@ -9,7 +9,7 @@
 #include "bench.h"
 
 #include "kernels/half.h"
-#include "ops/product.h"
+#include "ops/adapt.h"
 
 #include <dnnl.h>
 #include <omp.h>

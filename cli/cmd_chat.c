@@ -178,12 +178,11 @@ static int open_template(chat *c)
     return 0;
 }
 
-static int open_session(chat *c, weft_engine_options *o)
+static int open_session(chat *c, const weft_engine_options *o)
 {
     weft_error err = { 0 };
     weft_engine_info info = { .struct_size = sizeof info };
     int code = 0;
-    o->adapter_rank = lora_rank(&c->lora);
     c->engine = weft_engine_new(c->model, o, &err);
     if (c->engine)
         c->session = weft_session_new(c->engine, &err);
@@ -236,7 +235,7 @@ static int chat_main(void)
     cli_catch_interrupt();
     code = cli_open_kind(&load, false, &c->model);
     if (!code)
-        code = lora_open(&command_chat, lora, c->model, &c->lora);
+        code = lora_open(&command_chat, lora, c->model, &c->lora, &engine_options);
     if (!code && !(c->tokenizer = cli_tokenizer(&load, pre, &err)))
         code = cli_fail(&err);
     if (!code)

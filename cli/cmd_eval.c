@@ -253,7 +253,7 @@ static int evaluate(const documents *d, weft_model *model, weft_model *other,
     weft_error err = { 0 };
     weft_evaluation result = { .struct_size = sizeof result };
     lora_choice adapted;
-    const int code = lora_open(&command_eval, lora, model, &adapted);
+    const int code = lora_open(&command_eval, lora, model, &adapted, NULL);
     if (code)
         return code;
     const weft_evaluate_options o = { .struct_size = sizeof o,

@@ -16,11 +16,10 @@ static load_options load;
 static shape_options shape;
 static prompt_options prompt;
 static text_list stops;
-static const char *session_path;
+static const char *session_path, *lora;
 static int64_t n_predict = 64, n_top, n_beam, n_best = 1;
 static double length_penalty = 1;
 static int when_full; /* 0 and 1: stop, 2: slide */
-static const char *lora;
 static bool json, ignore_eos, quiet;
 
 static const option options[] = {
@@ -439,12 +438,10 @@ static int check_session(void)
 {
     char directory[4096] = ".";
     const char *slash = session_path ? strrchr(session_path, '/') : NULL;
-    if (!session_path)
-        return 0;
     if (slash)
         snprintf(directory, sizeof directory, "%.*s.", (int)(slash - session_path) + 1,
                  session_path);
-    if (access(directory, W_OK | X_OK) == 0)
+    if (!session_path || access(directory, W_OK | X_OK) == 0)
         return 0;
     fprintf(stderr, "weft: %s: %s\n", session_path, strerror(errno));
     return 1;
@@ -468,10 +465,9 @@ static int prompt_of_session(job *j)
     return 0;
 }
 
-static bool open_session(job *j, weft_engine_options *o, weft_error *err)
+static bool open_session(job *j, const weft_engine_options *o, weft_error *err)
 {
     weft_engine_info info = { .struct_size = sizeof info };
-    o->adapter_rank = lora_rank(&j->lora);
     j->engine = weft_engine_new(j->model, o, err);
     if (!j->engine)
         return false;
@@ -544,7 +540,7 @@ static int check_options(void)
     if (cli_has_form() && (n_beam || when_full == 2))
         return cli_usage(c,
                          "--grammar, --regex and --schema exclude --beams and --when-full slide");
-    return 0;
+    return check_session();
 }
 
 static int run_main(void)
@@ -559,8 +555,6 @@ static int run_main(void)
         code = check_options();
     if (!code)
         code = cli_engine_options(c, &shape, &engine_options);
-    if (!code)
-        code = check_session();
     prompt.goes_on = session_exists();
     const bool resumes = prompt.goes_on && !cli_has_prompt(&prompt);
     if (!code && !resumes)
@@ -571,7 +565,7 @@ static int run_main(void)
         cli_catch_interrupt();
     code = cli_open_kind(&load, false, &j.model);
     if (!code)
-        code = lora_open(c, lora, j.model, &j.lora);
+        code = lora_open(c, lora, j.model, &j.lora, &engine_options);
     if (!code && resumes)
         j.tokenizer = cli_tokenizer(&load, prompt.pre, &err); /* NULL: ids are shown */
     else if (!code)

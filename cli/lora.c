@@ -15,7 +15,8 @@ static size_t split_strength(const char *given, double *strength)
     return end && !*end ? (size_t)(colon - given) : strlen(given);
 }
 
-int lora_open(const command *c, const char *given, weft_model *m, lora_choice *to)
+int lora_open(const command *c, const char *given, weft_model *m, lora_choice *to,
+              weft_engine_options *engine)
 {
     char path[4096];
     weft_error err = { 0 };
@@ -27,14 +28,13 @@ int lora_open(const command *c, const char *given, weft_model *m, lora_choice *t
         return cli_usage(c, "--lora: \"%s\" is not PATH or PATH:STRENGTH", given);
     snprintf(path, sizeof path, "%.*s", (int)n, given);
     to->adapter = weft_adapter_open(m, path, &err);
-    return to->adapter ? 0 : cli_fail(&err);
-}
-
-int64_t lora_rank(const lora_choice *of)
-{
+    if (!to->adapter)
+        return cli_fail(&err);
     weft_adapter_info info = { .struct_size = sizeof info };
-    weft_adapter_get_info(of->adapter, &info);
-    return info.rank;
+    weft_adapter_get_info(to->adapter, &info);
+    if (engine)
+        engine->adapter_rank = info.rank;
+    return 0;
 }
 
 bool lora_apply(const lora_choice *of, weft_session *s, weft_error *err)

@@ -15,11 +15,10 @@ typedef struct lora_choice {
     double strength;
 } lora_choice;
 
-/* Opens what was given, NULL for nothing. Returns 0, or an exit code after printing an error. */
-int lora_open(const command *c, const char *given, weft_model *m, lora_choice *to);
-
-/* The rank that an engine needs for it. */
-int64_t lora_rank(const lora_choice *of);
+/* Opens what was given, NULL for nothing, and tells the engine (or NULL) its rank. Returns 0, or an
+ * exit code after printing an error. */
+int lora_open(const command *c, const char *given, weft_model *m, lora_choice *to,
+              weft_engine_options *engine);
 
 bool lora_apply(const lora_choice *of, weft_session *s, weft_error *err);
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # check-arith.sh - no bare `+` or `*` in the parsers: sizes that wrap are how model loaders get exploited.
 #
-# A sum or product in src/formats and src/adapt, in a saved session or in a request goes through base/checked.h, or its line says why it cannot wrap:
+# A sum or product in src/formats, in the reader of adapters, in a saved session or in a request goes through base/checked.h, or its line says why it cannot wrap:
 #
 #     at = begin + order[i]->bytes; /* bounded: inside the file */
 #
@@ -9,7 +9,7 @@
 # may be given as arguments.
 set -eu
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- src/formats/*.c src/formats/*.h src/adapt/*.c src/engine/session_file.c server/body.c server/request.c \
+[ $# -gt 0 ] || set -- src/formats/*.c src/formats/*.h src/adapt/peft*.c src/adapt/take.c src/engine/session_file.c server/body.c server/request.c \
     server/request_values.c
 
 awk '

@@ -11,7 +11,7 @@ typedef struct ready_adapter {
 } ready_adapter;
 
 /* path: a directory as PEFT writes it. The model must be open for running and outlive the adapter.
- * After an error there is nothing to close. */
+ * After an error it must not be closed. */
 weft_status ready_open(ready_adapter *to, const model *m, const char *path, weft_error *err);
 void ready_close(ready_adapter *r);
 

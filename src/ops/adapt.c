@@ -5,7 +5,7 @@
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* The rows of a batch behind the rows of a matrix, in order. */
+/* The rows of a batch that the rows of a matrix belong to, in order. */
 typedef struct row_walk {
     const batch *b;
     int64_t at; /* in the batch; n_row: there is none */
@@ -76,20 +76,10 @@ static bool any_group(row_range of, int64_t rows, const tensor *w, bool table, b
     return false;
 }
 
-bool adapt_needed(const matrix *x, const tensor *w)
-{
-    return any_group(x->of, x->rows, w, false, false);
-}
-
-bool adapt_has_gain(const matrix *x, const tensor *w)
-{
-    return any_group(x->of, x->rows, w, false, true);
-}
-
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
-/* A x of some rows, then both left sides as products pack them. */
-size_t adapt_bytes(const run *r, int64_t n_row, const tensor *w)
+/* Scratch memory for n rows: A x, then a left side as products pack it. */
+static size_t adapt_bytes(const run *r, int64_t n_row, const tensor *w)
 {
     const int64_t rank = w->slot && r->at.batch ? r->at.batch->rank : 0;
     const int64_t each = rank > 0 ? 2 * rank + cols(w) : 0;
@@ -129,7 +119,8 @@ static void *after(matrix t)
     return aligned(t.at + t.rows * t.cols);
 }
 
-void adapt(run *r, matrix y, matrix x, const tensor *w, const tensor *bias, void *room)
+/* Adds to y, then the bias, unless y has it. */
+static void adapt(run *r, matrix y, matrix x, const tensor *w, const tensor *bias, void *room)
 {
     row_walk k = walk_from(x.of);
     group g = { 0 };
@@ -144,8 +135,37 @@ void adapt(run *r, matrix y, matrix x, const tensor *w, const tensor *bias, void
         r->kern->add(y.at + i * y.stride, y.at + i * y.stride, values(bias), y.cols);
 }
 
-void adapt_table(run *r, matrix y, const tensor *table, index_fn *index_of, const void *ctx,
-                 void *room)
+/* ---- for ops --------------------------------------------------------------------------------- */
+
+void product_plan(run *r, int64_t n_row, const tensor *w)
+{
+    scratch_need(r, product_bytes(r, n_row, w) + adapt_bytes(r, n_row, w));
+}
+
+void product_plan_both(run *r, int64_t n_row, const tensor *w)
+{
+    const int64_t widest = cols(w) > rows(w) ? cols(w) : rows(w);
+    product_plan(r, n_row, w);
+    scratch_need(r, pack_bf16_bytes(n_row, whole_groups(widest)));
+}
+
+void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
+{
+    if (!any_group(x.of, x.rows, w, false, false)) {
+        product_plain(r, y, x, w, bias);
+        return;
+    }
+    const bool later = any_group(x.of, x.rows, w, false, true); /* the bias comes after a gain */
+    product_plain(r, y, x, w, later ? NULL : bias);
+    adapt(r, y, x, w, later ? bias : NULL, (char *)r->work + product_bytes(r, x.rows, w));
+}
+
+void table_plan(run *r, int64_t n_row, const tensor *table)
+{
+    scratch_need(r, adapt_bytes(r, n_row, table));
+}
+
+void adapt_table(run *r, matrix y, const tensor *table, index_fn *index_of, const void *ctx)
 {
     if (!any_group(y.of, y.rows, table, true, false))
         return;
@@ -157,7 +177,7 @@ void adapt_table(run *r, matrix y, const tensor *table, index_fn *index_of, cons
             continue;
         const tensor *a = &g.p->a;
         const size_t row_bytes = dtype_row_bytes(a->type, cols(a));
-        const matrix t = low_rank_of(room, &g);
+        const matrix t = low_rank_of(r->work, &g);
         for (int64_t i = 0; i < g.n; i++)
             for (int64_t c = 0; c < t.cols; c++)
                 a->type->decode(t.at + i * t.stride + c,

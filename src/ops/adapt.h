@@ -1,4 +1,4 @@
-/* adapt.h - what adapters add to products and to rows of tables, for the sequences that have one.
+/* adapt.h - products and tables with what the adapters of sequences add.
  *
  *     y = W x + b, then for the rows of each adapter        y += s B (A x)
  *
@@ -9,20 +9,18 @@
 
 #include "ops/product.h"
 
-/* Bytes of scratch memory for n rows of a product with w, or of a table of that width. */
-size_t adapt_bytes(const run *r, int64_t n_row, const tensor *w);
+/* Call from an op that will multiply n rows by W, in either direction. */
+void product_plan(run *r, int64_t n_row, const tensor *w);
 
-/* Does any row of x have something for w? */
-bool adapt_needed(const matrix *x, const tensor *w);
+/* The same for an op that computes dx = dy W even without a tape. */
+void product_plan_both(run *r, int64_t n_row, const tensor *w);
 
-/* Changes y, which is the product without its bias if there is a gain, else with it; then adds the
- * bias that is missing. `room` has adapt_bytes. */
-bool adapt_has_gain(const matrix *x, const tensor *w);
-void adapt(run *r, matrix y, matrix x, const tensor *w, const tensor *bias, void *room);
+/* y = x W^T + b */
+void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias);
 
-/* Changes rows of a table: index_of(ctx, i) is row i's. */
+/* Changes rows that were taken from a table: index_of(r, ctx, i) is row i's. `table_plan` first. */
 typedef int64_t index_fn(const run *r, const void *ctx, int64_t i);
-void adapt_table(run *r, matrix y, const tensor *table, index_fn *index_of, const void *ctx,
-                 void *room);
+void table_plan(run *r, int64_t n_row, const tensor *table);
+void adapt_table(run *r, matrix y, const tensor *table, index_fn *index_of, const void *ctx);
 
 #endif

@@ -18,8 +18,8 @@
  *
  * With a cap c, z = c t and t = tanh((x W^T + b) / c), as in softcap.c; dz is then multiplied by
  * 1 - t^2. */
+#include "ops/adapt.h"
 #include "ops/ops.h"
-#include "ops/product.h"
 
 #include "tensor/tape.h"
 

@@ -33,7 +33,7 @@ static void embed_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 static void embed_forward(run *r, const node *n)
 {
     parallel_rows(r, n, embed_rows);
-    adapt_table(r, whole(n->out), n->in[0], embed_index, n, r->work);
+    adapt_table(r, whole(n->out), n->in[0], embed_index, n);
 }
 
 /* Threads split the columns, so one thread sums all occurrences of a token. */
@@ -77,7 +77,7 @@ tensor *embed_from(run *r, tensor *table, embed_by by, int64_t first)
     node n = { .op = &embed_op, .label = table->name, .i = { by, first } };
     n.in[0] = table = table_of(r, table);
     n.out = tensor_new(r, r->at.batch->n_row, cols(table));
-    scratch_need(r, adapt_bytes(r, rows(n.out), table));
+    table_plan(r, rows(n.out), table);
     return apply(r, &n);
 }
 

@@ -4,8 +4,8 @@
  *
  * Equal to linear, linear, act, multiply (a test checks this). Backward overwrites g and u with dg
  * and du, since they are no longer needed. */
+#include "ops/adapt.h"
 #include "ops/ops.h"
-#include "ops/product.h"
 
 #include <assert.h>
 

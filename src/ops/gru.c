@@ -25,9 +25,9 @@
  *     dh = dh' z + du U + dq W_q             dc = dx W_c, and dq from it as in additive
  *
  * and then dU = du^T H, dW_q = dq^T H, dW_c = dx^T C over all rows at once. */
+#include "ops/adapt.h"
 #include "ops/additive.h"
 #include "ops/maps.h"
-#include "ops/product.h"
 
 #include "tensor/tape.h"
 

@@ -3,8 +3,8 @@
  *     dx = dy W        dW = dy^T x        db = sum of dy over rows
  *
  * Quantised weights are frozen, so only dx goes through them. */
+#include "ops/adapt.h"
 #include "ops/ops.h"
-#include "ops/product.h"
 
 #include <assert.h>
 

@@ -6,8 +6,8 @@
  * In multi-head latent attention, one matrix holds for every head the rows that map the latent to
  * keys and those that map it to values. Multiplied from one side it gives keys and values of a row;
  * from the other it maps a query into the latent space, and the attended latent back. */
+#include "ops/adapt.h"
 #include "ops/ops.h"
-#include "ops/product.h"
 
 #include "tensor/tape.h"
 

@@ -18,8 +18,8 @@
  *
  * and each expert as in glu.c. Backward overwrites forward's saved values: y with dy, a, g, u and x
  * with their gradients, s with dz. */
+#include "ops/adapt.h"
 #include "ops/ops.h"
-#include "ops/product.h"
 
 #include "tensor/tape.h"
 

@@ -10,7 +10,6 @@
  * No sum is split: one thread computes each value of y in one order, for any number of threads. */
 #include "ops/product.h"
 
-#include "ops/adapt.h"
 #include "tensor/tape.h"
 
 #include <assert.h>
@@ -37,19 +36,12 @@ static bool in_i8(const tensor *w)
     return !product_in_bf16(w) && w->type->quants != NULL && sizeof(real) == sizeof(float);
 }
 
-/* Class bf16 packs terms in groups of 32; in backward rows are terms. */
-static int64_t whole_groups(int64_t n)
-{
-    return (n + 31) / 32 * 32;
-}
-
 const char *product_class(const tensor *w)
 {
     return in_i8(w) ? "i8" : product_in_bf16(w) ? "bf16" : "f32";
 }
 
-/* Bytes of the packed left side, for the products that a run needs. */
-static size_t packed_bytes(const run *r, int64_t n_row, const tensor *w)
+size_t product_bytes(const run *r, int64_t n_row, const tensor *w)
 {
     const bool back = r->tape != NULL;
     const int64_t widest = back && rows(w) > cols(w) ? rows(w) : cols(w);
@@ -58,18 +50,6 @@ static size_t packed_bytes(const run *r, int64_t n_row, const tensor *w)
     if (product_in_bf16(w))
         return pack_bf16_bytes(back ? whole_groups(n_row) : n_row, whole_groups(widest));
     return in_i8(w) && (!back || codes > numbers) ? codes : numbers;
-}
-
-void product_plan(run *r, int64_t n_row, const tensor *w)
-{
-    scratch_need(r, packed_bytes(r, n_row, w) + adapt_bytes(r, n_row, w));
-}
-
-void product_plan_both(run *r, int64_t n_row, const tensor *w)
-{
-    const int64_t widest = cols(w) > rows(w) ? cols(w) : rows(w);
-    product_plan(r, n_row, w);
-    scratch_need(r, pack_bf16_bytes(n_row, whole_groups(widest)));
 }
 
 /* ---- on one thread --------------------------------------------------------------------------- */
@@ -227,7 +207,7 @@ static job by_weight(const run *r, matrix y, matrix x, const tensor *w, bool w_t
                   .bf16 = product_in_bf16(w) };
 }
 
-static void product_plain(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
+void product_plain(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
 {
     job j = by_weight(r, y, x, w, true);
     j.w.bias = values(bias);
@@ -237,17 +217,6 @@ static void product_plain(run *r, matrix y, matrix x, const tensor *w, const ten
         multiply_class_i8(r, &j);
     else
         multiply_real(r, &j);
-}
-
-void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
-{
-    if (!adapt_needed(&x, w)) {
-        product_plain(r, y, x, w, bias);
-        return;
-    }
-    const bool later = bias && adapt_has_gain(&x, w); /* the bias comes after the gain */
-    product_plain(r, y, x, w, later ? NULL : bias);
-    adapt(r, y, x, w, later ? bias : NULL, (char *)r->work + packed_bytes(r, x.rows, w));
 }
 
 void product_f32(run *r, matrix y, bool add, matrix x, const tensor *w, void *room)

@@ -41,13 +41,17 @@ static inline matrix some_rows(matrix m, int64_t first, int64_t count)
 const char *product_class(const tensor *w);
 bool product_in_bf16(const tensor *w);
 
-/* Call from an op that will multiply n rows by W, in either direction. */
-void product_plan(run *r, int64_t n_row, const tensor *w);
+/* Class bf16 packs terms in groups of 32; in backward rows are terms. */
+static inline int64_t whole_groups(int64_t n)
+{
+    return (n + 31) / 32 * 32;
+}
 
-/* The same for an op that computes dx = dy W even without a tape. */
-void product_plan_both(run *r, int64_t n_row, const tensor *w);
+/* Bytes of the packed left side, n rows, for the products with W that a run needs. */
+size_t product_bytes(const run *r, int64_t n_row, const tensor *w);
 
-void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias);
+/* y = x W^T + b without adapters; ops call product() of adapt.h. */
+void product_plain(run *r, matrix y, matrix x, const tensor *w, const tensor *bias);
 
 /* y = x W^T or y += x W^T in class f32; x is packed into `room`. */
 void product_f32(run *r, matrix y, bool add, matrix x, const tensor *w, void *room);
