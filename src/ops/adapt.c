@@ -119,20 +119,29 @@ static void *after(matrix t)
     return aligned(t.at + t.rows * t.cols);
 }
 
-/* Adds to y, then the bias, unless y has it. */
+static void add_bias(run *r, matrix y, const tensor *bias)
+{
+    for (int64_t i = 0; bias && i < y.rows; i++)
+        r->kern->add(y.at + i * y.stride, y.at + i * y.stride, values(bias), y.cols);
+}
+
+/* y is the product, with its bias unless that is given: it comes before what an adapter adds, but
+ * after a gain. */
 static void adapt(run *r, matrix y, matrix x, const tensor *w, const tensor *bias, void *room)
 {
     row_walk k = walk_from(x.of);
     group g = { 0 };
     while (next_group(&k, x.rows, w, false, &g)) {
-        if (!g.p)
-            continue;
-        const matrix t = low_rank_of(room, &g);
-        product_f32(r, t, false, some_rows(x, g.first, g.n), &g.p->a, after(t));
-        add_low_rank(r, some_rows(y, g.first, g.n), t, &g, after(t));
+        const matrix to = some_rows(y, g.first, g.n);
+        const bool gain = g.p && g.p->gain;
+        add_bias(r, to, gain ? NULL : bias);
+        if (g.p) {
+            const matrix t = low_rank_of(room, &g);
+            product_f32(r, t, false, some_rows(x, g.first, g.n), &g.p->a, after(t));
+            add_low_rank(r, to, t, &g, after(t));
+        }
+        add_bias(r, to, gain ? bias : NULL);
     }
-    for (int64_t i = 0; bias && i < y.rows; i++)
-        r->kern->add(y.at + i * y.stride, y.at + i * y.stride, values(bias), y.cols);
 }
 
 /* ---- for ops --------------------------------------------------------------------------------- */
@@ -155,7 +164,7 @@ void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
         product_plain(r, y, x, w, bias);
         return;
     }
-    const bool later = any_group(x.of, x.rows, w, false, true); /* the bias comes after a gain */
+    const bool later = any_group(x.of, x.rows, w, false, true); /* some row has a gain */
     product_plain(r, y, x, w, later ? NULL : bias);
     adapt(r, y, x, w, later ? bias : NULL, (char *)r->work + product_bytes(r, x.rows, w));
 }
