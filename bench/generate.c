@@ -24,7 +24,8 @@ static const arg args[] = {
     { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
     { "prompt", ARG_INT, &n_prompt, "N", "tokens of the prompt; 0: none (512)", 0, 1 << 20 },
     { "generate", ARG_INT, &n_generate, "N", "tokens to generate; 0: none (32)", 0, 1 << 20 },
-    { "repeat", ARG_INT, &n_repeat, "N", "steady samples of each (3)", 1, 20 },
+    { "repeat", ARG_INT, &n_repeat, "N",
+      "steady samples of each; 0: with --by-op, only that pass (3)", 0, 20 },
     { "batch", ARG_INT, &n_batch, "N", "rows of a step (the engine's default)", 1, 65536 },
     { "kv", ARG_TEXT, &kv_name, "TYPE", "of cached keys and values (the engine's default)", 0, 0 },
     { "bf16", ARG_FLAG, &bf16, NULL, "products in class bf16", 0, 0 },
@@ -171,8 +172,10 @@ static void measure(job *j, const weights *w, const char *what, int64_t n, work_
         return;
     timings t;
     profile p = { 0 };
-    bench_time(&t, j->engine->pool, fn, j, (int)n_repeat);
-    report(what, n, &t, w);
+    if (n_repeat > 0) {
+        bench_time(&t, j->engine->pool, fn, j, (int)n_repeat);
+        report(what, n, &t, w);
+    }
     if (by_op) {
         j->engine->run.profile = &p;
         const double seconds = fn(j);

@@ -3,6 +3,7 @@
 
     versus.py llama --peer PATH/llama-bench --model FILE.gguf [--threads 2] [--rounds 3]
     versus.py torch --peer PATH/python [--type f32|bf16] [--threads 2] [--rounds 3]
+    versus.py llmc --peer PATH/train_gpt2 --work DIR [--threads 2] [--rounds 3]
     versus.py onnx --peer PATH/python --directory BERT --model BERT.gguf --texts STSB.csv --work DIR
                    [--type f32|int8] [--threads 2] [--rounds 3]
     versus.py build --peer OTHER/build --model FILE.gguf [--encoder BERT] [--threads 2] [--rounds 7]
@@ -15,7 +16,8 @@ unless all do. Reported are the median of the ratios and their range.
 llama compares build/bench/generate with llama.cpp's llama-bench on one model file (prompt and
 generation, each from an empty context) and says whether the peer has
 AMX products in its code; torch compares build/bench/train_step with
-tools/torch_step.py; onnx compares build/bench/embed on 1,000 sentences with ONNX Runtime, to which
+tools/torch_step.py; llmc compares it with llm.c's train_gpt2 (tools/llmc_step.py), which takes
+4 sequences of 64 tokens; onnx compares build/bench/embed on 1,000 sentences with ONNX Runtime, to which
 tools/onnx_embed.py gives the same ids; build compares the benches generate, open, train_step and (with an encoder) embed of
 this build with those of another: what has a change made slower? (Tokenizing has its own: build/bench/tokenize.) The peer's version and flags are printed. Nothing else should run meanwhile:
 a peer on OpenMP spins while it waits, and loses speed if it must share CPUs. Exit codes: 0 done,
@@ -159,6 +161,19 @@ class Torch:
         return {"train_step": 1 / x["seconds"]}
 
 
+class Llmc(Torch):
+    def __init__(self, a):
+        a.type, a.sequences, a.tokens = "f32", 4, 64
+        super().__init__(a)
+        self.peer_command = [sys.executable, ROOT / "tools/llmc_step.py", a.peer, a.work,
+                             "--threads", a.threads]
+
+    def peer(self):
+        x = lines(output(self.peer_command))[-1]
+        self.about = f"{x['version']}, {x['threads']} threads, f32"
+        return {"train_step": 1 / x["seconds"]}
+
+
 class Onnx:
     unit = "texts/s"
 
@@ -292,6 +307,9 @@ def main():
     torch.add_argument("--type", choices=["f32", "bf16"], default="f32")
     torch.add_argument("--sequences", type=int, default=4)
     torch.add_argument("--tokens", type=int, default=256)
+    llmc = kinds.add_parser("llmc", help="llm.c through tools/llmc_step.py")
+    llmc.add_argument("--peer", required=True, help="path of train_gpt2")
+    llmc.add_argument("--work", required=True, help="a directory for its weights and tokens")
     onnx = kinds.add_parser("onnx", help="ONNX Runtime through tools/onnx_embed.py")
     onnx.add_argument("--peer", required=True, help="path of a python that has onnxruntime")
     onnx.add_argument("--directory", required=True, help="a BERT that transformers loads")
@@ -305,7 +323,7 @@ def main():
     build.add_argument("--encoder", help="a BERT")
     build.add_argument("--prompt", type=int, default=256)
     build.add_argument("--generate", type=int, default=64)
-    for kind in llama, torch, onnx, build:
+    for kind in llama, torch, llmc, onnx, build:
         kind.add_argument("--weft", help="path of weft's bench (of its build directory, for build), if not under build/")
         kind.add_argument("--threads", type=int, default=2)
         kind.add_argument("--rounds", type=int, default=3)
@@ -314,7 +332,7 @@ def main():
     if a.rounds < 1:
         p.error("--rounds: at least 1")
     if a.kind != "build":
-        rounds({"llama": Llama, "torch": Torch, "onnx": Onnx}[a.kind](a), a)
+        rounds({"llama": Llama, "torch": Torch, "llmc": Llmc, "onnx": Onnx}[a.kind](a), a)
         return
     for bench in ["generate", "open", "train_step"] + (["embed"] if a.encoder else []):
         rounds(Build(a, bench), a)

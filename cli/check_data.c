@@ -112,6 +112,7 @@ static void print_info(const weft_data_info *i)
     print_some("labels", i->n_label, "of texts");
     if (i->end_id < 0 && i->n_label == 0)
         printf("ends          none: the tokenizer has no end-of-text token\n");
+    print_some("preferences", i->n_preference, "pairs of a chosen and a rejected answer");
     print_some("empty", i->n_empty, "documents are left out");
     print_some("prompts", i->n_prompt, "documents with a part that is not trained on");
     if (i->n_conversation > 0)
@@ -129,7 +130,8 @@ static void print_info(const weft_data_info *i)
     print_some("truncated", i->train.n_truncated + i->validation.n_truncated,
                "documents are truncated");
     print_some("skipped", i->train.n_skipped + i->validation.n_skipped,
-               "documents are left out: no token to train on");
+               i->n_preference > 0 ? "documents are left out: pairs longer than a sequence"
+                                   : "documents are left out: no token to train on");
 }
 
 int cli_check_data(const weft_train_options *o, int64_t n_show, const char *ids)

@@ -466,9 +466,10 @@ bool cli_samples(void);
 /* The number that cli_sampler's draws begin with, or -1 where nothing is drawn. */
 int64_t cli_seed(void);
 
-/* Converts and says what was written. Fills in what is the same for all conversions. */
+/* Converts and says what was written. Fills in what is the same for all conversions. With path, a
+ * buffer of 4096 bytes, stores where, and leaves the JSON object open. */
 int cli_convert(const char *from, const char *to, weft_convert_options *o, const char *label,
-                bool json);
+                bool json, char *path);
 
 /* What a run with these options would learn from, with n_show samples; written to a file of ids, if
  * one is named. Returns an exit code. */

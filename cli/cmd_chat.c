@@ -170,6 +170,7 @@ static int open_template(chat *c)
     }
     c->info.struct_size = sizeof c->info;
     weft_template_get_info(c->template, &c->info);
+    lora_check_template(lora, c->template);
     if (system_text && *system_text && !c->info.system)
         return cli_usage(&command_chat, "--system: this model's template takes no system message");
     if (c->think == THINK_OFF && !c->info.thinking)
@@ -185,8 +186,8 @@ static int open_session(chat *c, const weft_engine_options *o)
     int code = 0;
     c->engine = weft_engine_new(c->model, o, &err);
     if (c->engine)
-        c->session = weft_session_new(c->engine, &err);
-    if (!c->session || !lora_apply(&c->lora, c->session, &err))
+        c->session = lora_session(&c->lora, c->engine, NULL, &err);
+    if (!c->session)
         return cli_fail(&err);
     weft_engine_get_info(c->engine, &info);
     c->n_ctx = info.n_ctx;
@@ -235,7 +236,7 @@ static int chat_main(void)
     cli_catch_interrupt();
     code = cli_open_kind(&load, false, &c->model);
     if (!code)
-        code = lora_open(&command_chat, lora, c->model, &c->lora, &engine_options);
+        code = lora_open(&command_chat, lora, c->model, &c->lora, &engine_options.adapter_rank);
     if (!code && !(c->tokenizer = cli_tokenizer(&load, pre, &err)))
         code = cli_fail(&err);
     if (!code)

@@ -20,6 +20,7 @@ static const option options[] = {
     OPTION_PAIRS(lines),
     OPTION_TRUNCATE(lines),
     OPTION_TOKENIZER(load),
+    OPTION_LORA(lines.lora),
     { 'd', "data", OPT_LIST, &data, "PATH", 0, "labelled texts or images: print the accuracy" },
     { 0, "columns", OPT_TEXT, &columns, "NAMES", RARE,
       "columns of a table: text, pair, label, - (text,label)" },
@@ -241,6 +242,8 @@ static int classify_main(void)
 {
     labels l = { 0 };
     load.path = positional[0] ? positional[0] : load.path;
+    if (data.n > 0 && lines.lora)
+        return cli_usage(&command_classify, "--lora and --data do not go together");
     if (data.n > 0 && load.path && !positional[1])
         return score();
     if (data.n > 0)

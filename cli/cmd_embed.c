@@ -16,6 +16,7 @@ static const option options[] = {
     { 0, "normalize", OPT_FLAG, &lines.normalize, NULL, RARE,
       "scale vectors to length 1 (as the model says)" },
     OPTION_TOKENIZER(load),
+    OPTION_LORA(lines.lora),
     { 0, "npy", OPT_TEXT, &npy, "FILE", 0, "write all vectors to a NumPy file" },
     OPTION_THREADS(lines.threads),
     OPTION_RAM_MAX,

@@ -16,6 +16,7 @@ static const option options[] = {
     OPTION_MODEL(load),
     OPTION_LINES(lines),
     OPTION_TOKENIZER(load),
+    OPTION_LORA(lines.lora),
     { 'k', "top", OPT_INT, &top, "N", 0, "show the N most probable tokens (5)" },
     OPTION_THREADS(lines.threads),
     OPTION_RAM_MAX,

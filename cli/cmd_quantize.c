@@ -76,7 +76,7 @@ static int quantize_main(void)
                                .importance = importance };
     int code = cli_threads(c, threads, &o.n_thread);
     if (!code)
-        code = cli_convert(positional[0], positional[1], &o, "quantising", json);
+        code = cli_convert(positional[0], positional[1], &o, "quantising", json, NULL);
     if (!code && marked)
         puts("* another type: the rows are not a multiple of the block");
     return code;

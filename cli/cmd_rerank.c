@@ -25,6 +25,7 @@ static const option options[] = {
     { 0, "instruct", OPT_TEXT, &task, "TEXT", RARE, "with --yes-no: what a good document does" },
     OPTION_TRUNCATE(lines),
     OPTION_TOKENIZER(load),
+    OPTION_LORA(lines.lora),
     OPTION_POOLING(lines),
     OPTION_THREADS(lines.threads),
     OPTION_RAM_MAX,
@@ -238,6 +239,8 @@ static int rerank_main(void)
         return cli_usage(c, "--top: %lld is less than 0", (long long)top);
     cli_catch_interrupt();
     int code = look_at(&pairs);
+    if (!code && yes_no && lines.lora)
+        code = cli_usage(c, "--yes-no and --lora do not go together");
     if (!code && yes_no && lines.truncate)
         code = cli_usage(c, "--yes-no and --truncate do not go together");
     if (!code && !yes_no && strcmp(task, JUDGE_TASK) != 0)

@@ -410,7 +410,9 @@ static int run_beams(job *j)
                                   .n_beam = (int)n_beam,
                                   .n_best = (int)n_best,
                                   .n_new = n_predict < 0 ? 0 : n_predict,
-                                  .length_penalty = length_penalty };
+                                  .length_penalty = length_penalty,
+                                  .adapter = j->lora.adapter,
+                                  .strength = j->lora.strength };
     const double start = cli_now();
     cli_progress_begin("searching", NULL);
     weft_beams *found = weft_beam_search(j->engine, j->prompt, j->n_prompt, &o, &err);
@@ -473,9 +475,8 @@ static bool open_session(job *j, const weft_engine_options *o, weft_error *err)
         return false;
     weft_engine_get_info(j->engine, &info);
     j->room = info.n_ctx;
-    j->session = session_exists() ? weft_session_restore(j->engine, session_path, err)
-                                  : weft_session_new(j->engine, err);
-    return j->session && lora_apply(&j->lora, j->session, err);
+    j->session = lora_session(&j->lora, j->engine, session_exists() ? session_path : NULL, err);
+    return j->session;
 }
 
 static int sample(job *j, const weft_engine_options *engine_options)
@@ -535,8 +536,6 @@ static int check_options(void)
     if (n_beam && (n_top || stops.n || session_path || ignore_eos || cli_samples()))
         return cli_usage(
             c, "--beams excludes sampling, --stop, --session, --logprobs and --ignore-eos");
-    if (lora && (session_path || n_beam))
-        return cli_usage(c, "--lora excludes --session and --beams");
     if (cli_has_form() && (n_beam || when_full == 2))
         return cli_usage(c,
                          "--grammar, --regex and --schema exclude --beams and --when-full slide");
@@ -565,7 +564,7 @@ static int run_main(void)
         cli_catch_interrupt();
     code = cli_open_kind(&load, false, &j.model);
     if (!code)
-        code = lora_open(c, lora, j.model, &j.lora, &engine_options);
+        code = lora_open(c, lora, j.model, &j.lora, &engine_options.adapter_rank);
     if (!code && resumes)
         j.tokenizer = cli_tokenizer(&load, prompt.pre, &err); /* NULL: ids are shown */
     else if (!code)

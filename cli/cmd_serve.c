@@ -19,7 +19,10 @@ static const char *host = "127.0.0.1", *key_file, *alias, *template_path, *cors,
 static int64_t port = 8080, parallel, n_queue, n_cache, n_connection, n_per_address = 64;
 static double step_ms, drain = 30, header_s, idle_s, stall_s, ping_s, request_s = 3600;
 static bool insecure, lenient, share_prefixes, no_log, no_echo;
-static text_list hosts;
+static text_list hosts, loras;
+static const char *lora_list;
+static int64_t lora_rank;
+static bool lora_any_template;
 
 static const option options[] = {
     OPTION_MODEL(load),
@@ -29,13 +32,21 @@ static const option options[] = {
       "file of keys, one per line, mode 0600 (no keys)" },
     { 0, "alias", OPT_TEXT, &alias, "NAME", SETTING, "name of the model for clients (its file)" },
     { 0, "parallel", OPT_INT, &parallel, "N", SETTING, "requests that run at a time (32)" },
-    { 0, "queue", OPT_INT, &n_queue, "N", SETTING, "requests that may wait (128)" },
+    { 0, "queue", OPT_INT, &n_queue, "N", SETTING | RARE, "requests that may wait (128)" },
     { 0, "cache-tokens", OPT_INT, &n_cache, "N", SETTING,
       "tokens of KV cache for all requests (4 contexts)" },
     { 0, "drain", OPT_REAL, &drain, "SECONDS", SETTING,
       "time for running requests after SIGTERM (30)" },
-    { 0, "lenient", OPT_FLAG, &lenient, NULL, SETTING,
+    { 0, "lenient", OPT_FLAG, &lenient, NULL, SETTING | RARE,
       "ignore unknown fields of requests, and list them" },
+    { 0, "lora", OPT_LIST, &loras, "NAME=DIR", SETTING,
+      "serve an adapter as MODEL:NAME; may be repeated" },
+    { 0, "lora-list", OPT_TEXT, &lora_list, "FILE", SETTING | RARE,
+      "adapters, a NAME=DIR per line; SIGHUP reads it again" },
+    { 0, "lora-rank", OPT_INT, &lora_rank, "N", SETTING | RARE,
+      "largest rank of adapters (as at the start; with a list, 64)" },
+    { 0, "lora-any-template", OPT_FLAG, &lora_any_template, NULL, SETTING | RARE,
+      "serve adapters whose chat template is not the model's" },
     { 0, "template", OPT_TEXT, &template_path, "FILE", RARE,
       "use this chat template (the model's)" },
     { 0, "share-prefixes", OPT_FLAG, &share_prefixes, NULL, SETTING | RARE,
@@ -78,14 +89,16 @@ static const option options[] = {
 };
 
 static const char examples[] = "  weft serve model.gguf --port 8080\n"
-                               "  weft serve ./model-directory --api-key-file keys --parallel 64\n";
+                               "  weft serve ./model-directory --api-key-file keys --parallel 64\n"
+                               "  weft serve model.gguf --lora poet=./poet --lora law=./law:0.5\n";
 
 #ifdef WEFT_SERVE
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-#define MAX_PARALLEL 1024
-#define N_CONTEXT    4 /* of the cache, if no number is given */
+#define MAX_PARALLEL  1024
+#define N_CONTEXT     4 /* of the cache, if no number is given */
+#define MAX_LORA_RANK 4096
 
 static weft_engine_options engine_options;
 
@@ -103,13 +116,15 @@ static const char *name_of(const char *path)
 
 /* The cache of all requests: pages go to those that run, so that it need not hold n_session full
  * contexts. */
-static int open_engine(serve_model *m)
+static int make_engine(void *ud, serve_model *m, int64_t rank)
 {
+    (void)ud;
     weft_error err = { 0 };
     weft_memory_plan plan = { .struct_size = sizeof plan };
     engine_options.n_session = (int)(parallel ? parallel : 32);
     engine_options.all_logits = !no_echo;
     engine_options.n_cache = n_cache;
+    engine_options.adapter_rank = rank;
     if (!n_cache && weft_engine_plan(m->model, &engine_options, &plan, &err) == WEFT_OK)
         engine_options.n_cache = N_CONTEXT * plan.n_ctx;
     m->engine = weft_engine_new(m->model, &engine_options, &err);
@@ -144,12 +159,8 @@ static int load_model(void *ud, serve_model *m)
     m->tokenizer = cli_tokenizer(&load, pre, &err);
     if (!m->tokenizer)
         return cli_fail(&err);
-    int code = 0;
-    if (info.task == WEFT_TASK_GENERATE) {
-        code = open_template(m);
-        if (!code)
-            code = open_engine(m);
-    }
+    m->generates = info.task == WEFT_TASK_GENERATE;
+    const int code = m->generates ? open_template(m) : 0;
     if (!code)
         fprintf(stderr, "weft: serving %s\n", m->name);
     return code;
@@ -179,6 +190,9 @@ static int check_options(void)
                          (long long)n_cache);
     if (!in_range(n_connection, 0, 1 << 20) || !in_range(n_per_address, 0, 1 << 20))
         return cli_usage(c, "--connections: expected 1 to %d", 1 << 20);
+    if (!in_range(lora_rank, 0, MAX_LORA_RANK))
+        return cli_usage(c, "--lora-rank: found %lld; expected 1 to %d", (long long)lora_rank,
+                         MAX_LORA_RANK);
     if (!(drain >= 0 && drain <= 86400))
         return cli_usage(c, "--drain: found %g; expected 0 to 86400 seconds", drain);
     if (!(request_s > 0))
@@ -210,7 +224,13 @@ static int serve_main(void)
                         .stall_seconds = stall_s,
                         .ping_seconds = ping_s,
                         .request_seconds = request_s,
-                        .load = load_model };
+                        .lora = { .given = loras.at,
+                                  .n_given = loras.n,
+                                  .list = lora_list,
+                                  .rank = lora_rank,
+                                  .any_template = lora_any_template },
+                        .load = load_model,
+                        .make_engine = make_engine };
     load.path = positional[0] ? positional[0] : load.path;
     int code = check_options();
     if (code)
@@ -223,6 +243,8 @@ static int serve_main(void)
     sigemptyset(&stops);
     sigaddset(&stops, SIGTERM);
     sigaddset(&stops, SIGINT);
+    if (loras.n || lora_list)
+        sigaddset(&stops, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &stops, NULL);
     signal(SIGPIPE, SIG_IGN);
     code = serve_run(&o);

@@ -13,7 +13,7 @@
 #define UNSET (-1) /* what the library's default stays in place of */
 
 static const char *positional[1]; /* MODEL */
-static const char *model, *out, *preset, *arch, *tokenizer, *separator;
+static const char *model, *lora, *out, *preset, *arch, *tokenizer, *separator;
 static const char *prompt = "\n", *save_ids, *columns, *validation_data, *template;
 static int schedule = 1, format, objective, positions; /* 0: by name, by data, by family */
 static text_list data, frozen;
@@ -23,7 +23,7 @@ static int64_t n_ctx, n_sample = UNSET, n_part = UNSET, n_group = UNSET, n_step 
 static int64_t n_decay = UNSET, seed = UNSET, eval_every = UNSET, save_every = UNSET, keep = UNSET;
 static int64_t patience, max_skipped = UNSET, threads, sample_tokens = 100;
 static double validation = UNSET, lr = UNSET, lr_min = UNSET, beta1 = UNSET, beta2 = UNSET;
-static double weight_decay = UNSET, clip = UNSET, dropout, smoothing, temperature = 0.8;
+static double weight_decay = UNSET, clip = UNSET, dropout, smoothing, dpo_beta, temperature = 0.8;
 static bool tied, untied, characters, parse_special, bf16, recompute, resume, no_mmap, check_data,
     json;
 static int64_t show_data = 2, image_size, patch_size, shift, tensors_step;
@@ -36,6 +36,8 @@ static const option options[] = {
     { 0, "resume", OPT_FLAG, &resume, NULL, 0, "resume from the newest checkpoint in --out" },
     OPTION_HF,
     { 'm', "model", OPT_TEXT, &model, "PATH", 0, "fine-tune this model (none: train a new one)" },
+    { 0, "lora", OPT_TEXT, &lora, "SPEC", 0,
+      "train an adapter of MODEL: r=16,alpha=32,targets=..." },
     { 0, "preset", OPT_TEXT, &preset, "NAME", 0,
       "size of a new model: tiny, mini, small, base (tiny)" },
     { 0, "arch", OPT_TEXT, &arch, "NAME", RARE,
@@ -58,7 +60,7 @@ static const option options[] = {
     { 0, "untied", OPT_FLAG, &untied, NULL, RARE, "use a separate output matrix" },
     { 0, "tokenizer", OPT_TEXT, &tokenizer, "PATH", RARE,
       "use this tokenizer (trained on the data)" },
-    { 0, "characters", OPT_FLAG, &characters, NULL, 0,
+    { 0, "characters", OPT_FLAG, &characters, NULL, RARE,
       "one token per character (off: byte-level BPE)" },
     { 'v', "vocab-size", OPT_INT, &n_vocab, "N", RARE,
       "maximum vocabulary of a new tokenizer (4096)" },
@@ -89,16 +91,19 @@ static const option options[] = {
     { 'n', "steps", OPT_INT, &n_step, "N", 0, "number of optimizer steps (2000)" },
     { 0, "schedule", OPT_CHOICE, &schedule, "cosine|linear|constant|wsd|inverse-sqrt", RARE,
       "learning rate schedule (cosine)" },
-    { 0, "lr", OPT_REAL, &lr, "X", 0, "learning rate (1e-3; fine-tuning: 1e-4)" },
+    { 0, "lr", OPT_REAL, &lr, "X", 0, "learning rate (1e-3; fine-tuning: 1e-4; --lora: 2e-4)" },
     { 0, "min-lr", OPT_REAL, &lr_min, "X", RARE, "final learning rate (a tenth of --lr)" },
     { 0, "warmup", OPT_INT, &n_warmup, "N", RARE, "warm-up steps (a tenth of all, at most 100)" },
     { 0, "decay-steps", OPT_INT, &n_decay, "N", RARE, "decay steps of wsd (a fifth of all)" },
     { 0, "beta1", OPT_REAL, &beta1, "X", RARE, "AdamW beta1 (0.9)" },
     { 0, "beta2", OPT_REAL, &beta2, "X", RARE, "AdamW beta2 (0.99)" },
-    { 0, "weight-decay", OPT_REAL, &weight_decay, "X", RARE, "weight decay of matrices (0.1)" },
+    { 0, "weight-decay", OPT_REAL, &weight_decay, "X", RARE,
+      "weight decay of matrices (0.1; --lora: 0)" },
     { 0, "clip", OPT_REAL, &clip, "X", RARE, "clip the gradient norm (1; 0: off)" },
     { 0, "dropout", OPT_REAL, &dropout, "X", RARE, "dropout probability (0)" },
     { 0, "label-smoothing", OPT_REAL, &smoothing, "X", RARE, "label smoothing (0)" },
+    { 0, "dpo-beta", OPT_REAL, &dpo_beta, "X", RARE,
+      "beta of chosen and rejected answers, with --lora (0.1)" },
     { 0, "bf16", OPT_FLAG, &bf16, NULL, RARE, "mixed precision: bf16 products, f32 weights" },
     { 0, "recompute", OPT_FLAG, &recompute, NULL, RARE,
       "recompute activations: less memory, a third more work" },
@@ -132,8 +137,8 @@ static const char examples[] =
     "  weft train --data input.txt --out run\n"
     "  weft train --preset mini -d stories.txt --separator '<|endoftext|>' -o run\n"
     "  weft train model-directory --data notes.txt --lr 1e-5 -n 200 --out tuned\n"
-    "  weft train bert-directory --data reviews.tsv --check-data\n"
-    "  weft train --data images/ --image-size 64 --out run --resume\n";
+    "  weft train model.gguf --lora r=16,alpha=32 --data chats.jsonl --out adapter\n"
+    "  weft train bert-directory --data reviews.tsv --check-data\n";
 
 static int train_main(void);
 
@@ -162,6 +167,7 @@ typedef struct show {
     char *sample;              /* the latest, with its length */
     size_t n_sample, room;
     train_tensors tensors; /* of the step of --tensors */
+    weft_adapter *adapter; /* that is trained, or NULL */
 } show;
 
 /* On a terminal it is cut where it would not fit: a line that has wrapped cannot be written over.
@@ -173,6 +179,8 @@ static void show_line(show *s, const weft_train_progress *p)
         snprintf(share, sizeof share, "  %.0f %% of peak", 100 * p->share);
     if (isfinite(p->expert_most))
         snprintf(load, sizeof load, "  experts %.2f to %.2f", p->expert_least, p->expert_most);
+    if (isfinite(p->margin))
+        snprintf(load, sizeof load, "  margin %.3f  right %.0f %%", p->margin, 100 * p->right);
     snprintf(line, sizeof line,
              "step %lld/%lld %s loss %.4f (%.4f)  %s left  %.0f tokens/s  lr %.2e  |g| %.2f%s%s",
              (long long)p->step, (long long)p->n_step, p->skipped ? " SKIPPED " : "", p->loss,
@@ -244,7 +252,11 @@ static const char *take_sample(void *ud, weft_model *m, size_t *length)
 {
     show *s = ud;
     s->n_sample = 0;
-    const weft_engine_options o = { .struct_size = sizeof o, .threads = s->threads };
+    weft_adapter_info adapts = { .struct_size = sizeof adapts };
+    weft_adapter_get_info(s->adapter, &adapts);
+    const weft_engine_options o = { .struct_size = sizeof o,
+                                    .threads = s->threads,
+                                    .adapter_rank = adapts.rank };
     const weft_sampler_options draw = { .struct_size = sizeof draw,
                                         .temperature = temperature,
                                         .seed = s->seed };
@@ -253,7 +265,8 @@ static const char *take_sample(void *ud, weft_model *m, size_t *length)
     weft_engine *e = weft_engine_new(m, &o, NULL);
     weft_session *session = e ? weft_session_new(e, NULL) : NULL;
     weft_sampler *sampler = weft_sampler_new(m, &draw, NULL);
-    if (session && sampler)
+    const bool adapted = session && weft_session_adapt(session, s->adapter, 1, NULL) == WEFT_OK;
+    if (adapted && sampler)
         write_sample(s, m, session, sampler);
     weft_sampler_free(sampler);
     weft_session_free(session);
@@ -278,13 +291,17 @@ static void load_tokenizer(show *s)
 
 static void begin(show *s, const weft_train_progress *p, const weft_model *m)
 {
-    char bytes[32], time[32];
+    char bytes[32], time[32], own[48] = "";
+    weft_adapter_info adapts = { .struct_size = sizeof adapts };
     weft_model_info info = { .struct_size = sizeof info };
     weft_model_get_info(m, &info);
     s->begun = true;
     load_tokenizer(s);
-    fprintf(stderr, "weft: %s of %.3g M parameters; %s of memory, about %s for %lld steps\n",
-            info.architecture, (double)info.n_parameter / 1e6,
+    weft_adapter_get_info(s->adapter, &adapts);
+    if (s->adapter)
+        snprintf(own, sizeof own, ", adapter of %.3g M", (double)adapts.bytes / 4e6);
+    fprintf(stderr, "weft: %s of %.3g M parameters%s; %s of memory, about %s for %lld steps\n",
+            info.architecture, (double)info.n_parameter / 1e6, own,
             cli_bytes(p->bytes, bytes, sizeof bytes),
             train_duration(p->seconds_left, time, sizeof time), (long long)(p->n_step - p->step));
     if (!run_options_write(&command_train, out))
@@ -303,6 +320,7 @@ static bool listen(void *ud, const weft_train_progress *p, weft_model *m)
 {
     show *s = ud;
     cli_progress_end(); /* of reading */
+    s->adapter = p->adapter;
     if (!s->begun)
         begin(s, p, m);
     char right[32];
@@ -350,6 +368,7 @@ static void fill(weft_train_options *o)
     o->out = out;
     o->resume = resume;
     o->model = model;
+    o->lora = lora;
     o->preset = preset;
     o->arch = arch;
     o->n_layer = n_layer;
@@ -377,6 +396,7 @@ static void fill(weft_train_options *o)
     o->positions = (weft_positions)positions;
     o->dropout = dropout;
     o->smoothing = smoothing;
+    o->dpo_beta = dpo_beta;
     o->bf16 = bf16;
     o->recompute = recompute;
     o->frozen = frozen.at;

@@ -1,6 +1,7 @@
 /* weft translate - one text in, another out: what an encoder-decoder makes of a source. */
 #include "cli.h"
 #include "json.h"
+#include "lora.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@ static load_options load;
 static shape_options shape;
 static prompt_options prompt;
 static const char *source_vocabulary, *target_vocabulary, *begin_ids;
-static const char *attention;
+static const char *attention, *lora;
 static int64_t n_beam = 1, n_best = 1, n_new = 256, attention_layer;
 static double length_penalty = 1;
 static bool json, lines;
@@ -46,6 +47,7 @@ static const option options[] = {
     OPTION_NO_PACK(load.no_pack),
     OPTION_COMPUTE(load),
     OPTION_TOKENIZER(load),
+    OPTION_LORA(lora),
     OPTION_PRE(prompt.pre),
     { 0 },
 };
@@ -66,6 +68,7 @@ static const char about[] =
 typedef struct job {
     weft_model *model;
     weft_engine *engine;
+    lora_choice lora;
     weft_tokenizer *source, *target; /* source: NULL where ids were given */
     int32_t *ids, *begin;            /* of the source; of the text, the start first */
     int64_t n, n_begin;
@@ -251,6 +254,8 @@ static int translate(const job *j, const weft_engine_options *engine_options)
                             : WEFT_BEAM_STOP_GUESS, /* greedy: the first end it is */
         .source = j->ids,
         .n_source = j->n,
+        .adapter = j->lora.adapter,
+        .strength = j->lora.strength,
     };
     cli_progress_begin("translating", NULL);
     weft_beams *found = weft_beam_search(j->engine, j->begin, j->n_begin, &o, &err);
@@ -346,6 +351,8 @@ static int check_options(void)
                          attention ? "; a map shows one text" : "");
     if (lines && n_best > 1 && !json)
         return cli_usage(c, "--lines gives a line for each text; with --n-best use --json");
+    if (lora && attention)
+        return cli_usage(c, "--lora and --attention do not go together");
     if (attention_layer != 0 && !attention)
         return cli_usage(c, "--attention-layer is for --attention");
     return 0;
@@ -368,12 +375,15 @@ static int translate_main(void)
     if (!code)
         code = cli_open_kind(&load, true, &j.model);
     if (!code)
+        code = lora_open(&command_translate, lora, j.model, &j.lora, &engine_options.adapter_rank);
+    if (!code)
         code = read_source(&j);
     if (!code)
         code = open_target(&j);
     if (!code)
         code = run_model(&j, &engine_options);
     weft_engine_free(j.engine);
+    weft_adapter_close(j.lora.adapter);
     weft_model_close(j.model);
     weft_tokenizer_free(j.source);
     weft_tokenizer_free(j.target);

@@ -2,7 +2,7 @@
 #include "cli.h"
 #include "json.h"
 
-static void print_info(const weft_convert_info *i, bool json)
+static void print_info(const weft_convert_info *i, bool json, bool more)
 {
     static const char *const forms[] = { "", "gguf", "hf" };
     char size[32];
@@ -24,7 +24,8 @@ static void print_info(const weft_convert_info *i, bool json)
     cli_json_int("n_left_out", i->n_left_out);
     cli_json_int("bytes", i->bytes);
     cli_json_int("bytes_peak", i->bytes_peak);
-    cli_json_end();
+    if (!more)
+        cli_json_end();
 }
 
 static bool show_progress(void *ud, uint64_t done, uint64_t total)
@@ -35,7 +36,7 @@ static bool show_progress(void *ud, uint64_t done, uint64_t total)
 }
 
 int cli_convert(const char *from, const char *to, weft_convert_options *o, const char *label,
-                bool json)
+                bool json, char *path)
 {
     weft_convert_info info = { .struct_size = sizeof info };
     weft_error err = { 0 };
@@ -53,6 +54,8 @@ int cli_convert(const char *from, const char *to, weft_convert_options *o, const
         return cli_stopped();
     if (status != WEFT_OK)
         return cli_fail(&err);
-    print_info(&info, json);
+    print_info(&info, json, path != NULL);
+    if (path)
+        snprintf(path, sizeof info.path, "%s", info.path);
     return 0;
 }

@@ -241,7 +241,9 @@ static const struct foreign {
     { "cnv", true, ALONE, "for a conversation: weft chat MODEL" },
     { "conversation", true, ALONE, "for a conversation: weft chat MODEL" },
     { "jinja", false, ALONE, "templates are always executed as Jinja" },
-    { "lora", true, VALUE, "weft run, weft chat and weft eval take adapters" },
+    { "lora", true, VALUE,
+      "weft run, chat, serve, convert, eval, train, translate and those for encoders take "
+      "adapters" },
 };
 
 static const struct foreign *foreign_named(const char *name)

@@ -112,6 +112,19 @@ static bool fits_task(const texts *t, unsigned tasks)
     return false;
 }
 
+/* With the adapter that was given. */
+static int open_encoder(texts *t, const command *c, const text_options *o, weft_encoder_options *e)
+{
+    weft_error err = { 0 };
+    const int code = lora_open(c, o->lora, t->model, &t->lora, &e->adapter_rank);
+    if (code)
+        return code;
+    t->encoder = weft_encoder_new(t->model, e, &err);
+    const bool good = t->encoder && weft_encoder_adapt(t->encoder, t->lora.adapter,
+                                                       t->lora.strength, &err) == WEFT_OK;
+    return good ? 0 : cli_fail(&err);
+}
+
 /* The model, and what reads texts with it. */
 static int open_model(texts *t, const command *c, const load_options *load, const text_options *o,
                       unsigned tasks, weft_encoder_output what)
@@ -134,8 +147,7 @@ static int open_model(texts *t, const command *c, const load_options *load, cons
     if (t->info.images && (o->pairs || o->truncate))
         return cli_usage(c, "%s takes images: --pairs and --truncate are for texts", t->path);
     t->tokenizer = t->info.images ? NULL : cli_tokenizer(load, NULL, &err);
-    t->encoder = t->tokenizer || t->info.images ? weft_encoder_new(t->model, &e, &err) : NULL;
-    return t->encoder ? 0 : cli_fail(&err);
+    return t->tokenizer || t->info.images ? open_encoder(t, c, o, &e) : cli_fail(&err);
 }
 
 static texts begin(const load_options *load)
@@ -168,6 +180,7 @@ int texts_open_lines(texts *t, const command *c, const load_options *load, const
 void texts_close(texts *t)
 {
     weft_encoder_free(t->encoder);
+    weft_adapter_close(t->lora.adapter);
     weft_tokenizer_free(t->tokenizer);
     weft_model_close(t->model);
     cli_free(t->line);

@@ -3,7 +3,7 @@
 #ifndef WEFT_CLI_TEXTS_H
 #define WEFT_CLI_TEXTS_H
 
-#include "cli.h"
+#include "lora.h"
 
 #include <math.h>
 
@@ -16,8 +16,9 @@ typedef struct text_options {
     bool truncate;      /* a text that is too long loses its end */
     bool parse_special; /* special tokens spelled in a text are meant */
     int64_t threads;
-    int pooling;    /* of vectors, in the order of weft_pooling */
-    bool normalize; /* them */
+    int pooling;      /* of vectors, in the order of weft_pooling */
+    bool normalize;   /* them */
+    const char *lora; /* PATH or PATH:STRENGTH, or NULL */
 } text_options;
 
 #define OPTION_LINES(o)                                                                            \
@@ -51,6 +52,7 @@ typedef struct texts {
     weft_model *model;
     weft_model_info info;
     weft_tokenizer *tokenizer;
+    lora_choice lora;
     weft_encoder *encoder;
     int64_t n_ctx;         /* most tokens of a text */
     const char *read_from; /* NULL: one text was given */

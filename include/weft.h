@@ -334,6 +334,10 @@ typedef struct weft_convert_options {
     weft_budget *budget;    /* also counted there, or NULL */
     const char *importance; /* a text file: errors count by the mean squares of the columns' inputs
                                over it, where a quantised type searches its codes; or NULL */
+    const char *adapter;    /* its changes are merged into the weights: a path as of
+                               weft_adapter_open; or NULL */
+    double strength;        /* of that adapter, as in weft_session_adapt; usually 1 */
+    const char *base;       /* `from` is an adapter of this model; or NULL */
 } weft_convert_options;
 
 typedef struct weft_convert_info {
@@ -351,7 +355,14 @@ typedef struct weft_convert_info {
 /* Writes the model at `from` to `to`: a .gguf file, or a directory. In a directory, a GGUF file
  * gets a name made from its contents. Existing files are replaced atomically, after the new ones
  * have reached the disk. The GGUF file embeds the configuration, tokenizer and types of a
- * directory, so that converting back gives the same bytes of weights. info may be NULL. */
+ * directory, so that converting back gives the same bytes of weights. info may be NULL.
+ *
+ * With an adapter, what is written is W + s B A in place of W, in the file's type; in f16 where
+ * that is quantised and no type is given. A head that shares the embedding gets a matrix of its own
+ * if the adapter changes one of the two. With a base, the adapter at `from` is written as a GGUF
+ * file if `to` ends in .gguf, and otherwise as a PEFT directory: with the same bytes of A, and of B
+ * unless weights differ in alpha, of which GGUF has one for all. What GGUF has no form for (DoRA,
+ * whole weights, biases) is an error. */
 WEFT_API weft_status weft_convert(const char *from, const char *to,
                                   const weft_convert_options *options, weft_convert_info *info,
                                   weft_error *err);
@@ -668,6 +679,31 @@ WEFT_API weft_status weft_tokenizer_train(const char *const *paths, int n_path, 
                                           const weft_tokenizer_train_options *options,
                                           weft_tokenizer_train_info *info, weft_error *err);
 
+/* ---- adapters -------------------------------------------------------------------------------- */
+
+/* An adapter (LoRA, rsLoRA, DoRA) for one model: what it adds to weights, and weights and biases in
+ * place of the model's. path: a directory as PEFT saves it, with adapter_config.json and
+ * adapter_model.safetensors, or a GGUF file of type "adapter". Its numbers are copied, so its files
+ * may change afterwards; their memory is counted by the model. It is never changed, and any thread may open, use and close it. */
+typedef struct weft_adapter weft_adapter;
+
+WEFT_API weft_adapter *weft_adapter_open(weft_model *model, const char *path, weft_error *err);
+
+/* Sessions, encoders and requests that have it keep it until they are freed, done, or have another. */
+WEFT_API void weft_adapter_close(weft_adapter *adapter);
+
+typedef struct weft_adapter_info {
+    size_t struct_size;
+    int64_t rank;     /* the largest of its weights: what weft_engine_options.adapter_rank needs */
+    int64_t n_weight; /* weights that it adds to */
+    int64_t n_whole;  /* weights and biases in place of the model's */
+    bool gains;       /* DoRA */
+    uint64_t bytes;   /* of its tensors */
+} weft_adapter_info;
+
+/* All 0 if adapter is NULL. */
+WEFT_API void weft_adapter_get_info(const weft_adapter *adapter, weft_adapter_info *info);
+
 /* ---- engine: threads, KV cache and buffers of forward passes --------------------------------- */
 
 typedef struct weft_engine weft_engine;
@@ -839,6 +875,7 @@ typedef struct weft_encoder_options {
     weft_encoder_output output;
     weft_pooling pooling; /* for WEFT_OUTPUT_POOLED */
     bool normalize;       /* scale vectors to length 1, whatever the model says */
+    int64_t adapter_rank; /* the largest rank of adapters that it may have; 0: none */
 } weft_encoder_options;
 
 WEFT_API weft_encoder *weft_encoder_new(weft_model *model, const weft_encoder_options *options,
@@ -849,6 +886,10 @@ WEFT_API void weft_encoder_free(weft_encoder *encoder);
  * are 0. */
 WEFT_API weft_status weft_encoder_plan(weft_model *model, const weft_encoder_options *options,
                                        weft_memory_plan *plan, weft_error *err);
+
+/* From now on the encoder computes with the adapter, as in weft_session_adapt; NULL: without one. */
+WEFT_API weft_status weft_encoder_adapt(weft_encoder *encoder, weft_adapter *adapter,
+                                        double strength, weft_error *err);
 
 /* One text or image, and the buffer for its output. */
 typedef struct weft_input {
@@ -933,29 +974,6 @@ WEFT_API void weft_session_free(weft_session *session);
 /* A second session with the same tokens and logits. The two are independent from then on. */
 WEFT_API weft_session *weft_session_fork(const weft_session *session, weft_error *err);
 
-/* An adapter (LoRA, rsLoRA, DoRA) for one model: what it adds to weights, and weights and biases in
- * place of the model's. path: a directory as PEFT saves it, with adapter_config.json and
- * adapter_model.safetensors. Its memory is counted by the model. It is never changed, and sessions
- * on any thread may share it. */
-typedef struct weft_adapter weft_adapter;
-
-WEFT_API weft_adapter *weft_adapter_open(weft_model *model, const char *path, weft_error *err);
-
-/* Sessions that have it keep it until they are freed or have another. */
-WEFT_API void weft_adapter_close(weft_adapter *adapter);
-
-typedef struct weft_adapter_info {
-    size_t struct_size;
-    int64_t rank;     /* the largest of its weights: what weft_engine_options.adapter_rank needs */
-    int64_t n_weight; /* weights that it adds to */
-    int64_t n_whole;  /* weights and biases in place of the model's */
-    bool gains;       /* DoRA */
-    uint64_t bytes;   /* of its tensors */
-} weft_adapter_info;
-
-/* All 0 if adapter is NULL. */
-WEFT_API void weft_adapter_get_info(const weft_adapter *adapter, weft_adapter_info *info);
-
 /* From now on the session computes with the adapter; NULL: without one. Drops the session's tokens
  * and its source, which were computed otherwise. strength multiplies what the adapter adds: 0 is
  * the model itself, bit by bit; an adapter with gains or whole weights takes 0 and 1 only. Sessions
@@ -1018,6 +1036,12 @@ WEFT_API weft_status weft_session_save(const weft_session *session, const char *
  * tokens must fit the context (WEFT_ECONTEXT). A damaged file is WEFT_EFORMAT. Logs a warning if
  * other kernels computed it: between the scalar kernels and the others, the last bits differ. */
 WEFT_API weft_session *weft_session_restore(weft_engine *engine, const char *path, weft_error *err);
+
+/* The same for a session that was saved with an adapter, which must have the same numbers and the
+ * same strength (WEFT_EINVAL otherwise). weft_session_restore refuses such a file. */
+WEFT_API weft_session *weft_session_restore_adapted(weft_engine *engine, const char *path,
+                                                    weft_adapter *adapter, double strength,
+                                                    weft_error *err);
 
 /* Tokens to append to a session. A call takes at most 1024 requests for sessions of one engine. */
 typedef struct weft_eval_request {
@@ -1486,6 +1510,9 @@ typedef struct weft_request {
                                   all_logits; the whole prompt is computed, even if it is cached */
     weft_done_fn *done;        /* once for each request, or NULL */
     void *ud;
+    weft_adapter *adapter; /* as in weft_session_adapt, or NULL. It may be closed at once: it lives
+                              until the request is done */
+    double strength;       /* of the adapter; 0: the model itself */
 } weft_request;
 
 /* Copies the request and appends it to the queue. Returns its number, which is never used again, or
@@ -1561,6 +1588,8 @@ typedef struct weft_beam_options {
     void *ud;
     const weft_session *session; /* of this engine, which holds the prompt: the search shares its
                                     cache instead of evaluating it again; NULL: none */
+    weft_adapter *adapter;       /* as in weft_session_adapt, or NULL: that of `session`, or none */
+    double strength;             /* of the adapter */
 } weft_beam_options;
 
 typedef struct weft_beam {
@@ -1616,7 +1645,7 @@ typedef struct weft_evaluate_options {
     weft_evaluate_fn *progress; /* or NULL */
     void *progress_ud;
     weft_kv_type against_kv_type; /* of `against`; default: as kv_type */
-    struct weft_adapter *adapter; /* that `model` is scored with; `against` has none; or NULL */
+    weft_adapter *adapter;        /* that `model` is scored with; `against` has none; or NULL */
     double strength;              /* of the adapter */
 } weft_evaluate_options;
 
@@ -1682,6 +1711,15 @@ typedef struct weft_train_progress {
     double val_accuracy; /* accuracy, for classifiers */
     double expert_least; /* smallest and largest load of an expert, relative to the mean */
     double expert_most;  /* of its layer; NaN without experts */
+    /* Of this step's pairs, if the data says which of two answers is preferred (DPO); otherwise NaN: */
+    double margin;        /* mean of what log sigma is taken of; 0 before the first step */
+    double right;         /* share of pairs whose margin is above 0 */
+    double logp_chosen;   /* mean log-probability of the preferred answers, */
+    double logp_rejected; /* and of the others */
+    /* With weft_train_options.lora: the adapter as it is now, or NULL. Valid during the call, and
+     * during the call of `sample` that follows: sessions that weft_session_adapt gives it to must be
+     * freed before that returns. The model itself is the base. */
+    weft_adapter *adapter;
 } weft_train_progress;
 
 /* May run the model, for example to generate a sample; objects made from it must be freed before
@@ -1733,9 +1771,9 @@ typedef struct weft_train_options {
     const char *out; /* directory of the run: checkpoints, metrics.jsonl, and the model in Hugging
                            Face format */
     bool resume;     /* resume from the newest checkpoint, if there is one */
-    const char
-        *model; /* to fine-tune: a Hugging Face directory or an unquantised GGUF file. NULL: a
-                          new model of the size below */
+    /* To fine-tune: a Hugging Face directory or a GGUF file, which may be quantised only with `lora`.
+     * NULL: a new model of the size below. */
+    const char *model;
     const char *preset; /* "tiny", "mini", "small" or "base"; NULL: tiny */
     const char *arch;   /* "llama", "gpt2" ...; sizes of 0 are the preset's */
     int64_t n_layer, d_model, n_head, n_head_kv, d_ff;
@@ -1756,12 +1794,13 @@ typedef struct weft_train_options {
 
     int64_t n_step;
     weft_schedule schedule;
-    double lr;        /* < 0: 1e-3 for a new model, 1e-4 for fine-tuning */
+    double lr;        /* < 0: 1e-3 for a new model, 1e-4 for fine-tuning, 2e-4 for an adapter */
     double lr_min;    /* < 0: a tenth of lr */
     int64_t n_warmup; /* steps; < 0: a tenth of them, at most 100 */
     int64_t n_decay;  /* of WEFT_SCHEDULE_WSD; < 0: a fifth of the steps */
-    double beta1, beta2, eps, weight_decay;
-    double clip; /* maximum gradient norm; 0: no clipping */
+    double beta1, beta2, eps;
+    double weight_decay; /* < 0: 0.1, and 0 for an adapter */
+    double clip;         /* maximum gradient norm; 0: no clipping */
     double dropout, smoothing;
     bool bf16;                 /* mixed precision: bf16 products, f32 sums and weights */
     bool recompute;            /* recompute activations: less memory, a third more work */
@@ -1812,6 +1851,12 @@ typedef struct weft_train_options {
     /* Called for every weight after each step that was not skipped; or NULL. */
     weft_train_tensor_fn *tensor;
     void *tensor_ud;
+    double dpo_beta; /* with pairs of a preferred and another answer, which need `lora`; 0: 0.1 */
+    /* Trains an adapter for `model`, which stays as it is and may be quantised: "r=16,alpha=32", with
+     * commas between any of r=N (16), alpha=X (32), rslora, dropout=P (0), targets=NAME+NAME
+     * (all-linear) and init=DIR, a PEFT directory to continue from. "": the defaults. `out` becomes a
+     * PEFT directory. NULL: trains the model. */
+    const char *lora;
 } weft_train_options;
 
 /* Fills in the defaults, which suit a small model. struct_size: sizeof(weft_train_options). */
@@ -1882,7 +1927,8 @@ typedef struct weft_data_info {
     int64_t n_unprompted;      /* answers that do not follow the template's generation prompt: they
                                   are trained on from their first byte */
     int64_t n_thought_dropped; /* messages whose thinking the template leaves out */
-    int64_t n_endless; /* answers that no special token ends: the model does not learn to stop */
+    int64_t n_endless;    /* answers that no special token ends: the model does not learn to stop */
+    int64_t n_preference; /* pairs of a chosen and a rejected answer */
 } weft_data_info;
 
 WEFT_API void weft_data_get_info(const weft_data *data, weft_data_info *info);

@@ -91,11 +91,13 @@ void answer_count(int64_t n, bytes *to);
 /* /v1/models, or one of them. */
 typedef struct served {
     const char *name;
+    const char *root,
+        *parent; /* as vLLM's: what it was loaded from; the model of an adapter or NULL */
     int64_t created, n_ctx;
 } served;
 
-void answer_models(const served *models, int n, bytes *to);
-void answer_model(const served *model, bytes *to);
+/* One of them, inside an object or a list. */
+void answer_model(const served *model, wire *w);
 
 /* vectors: [n, width] */
 void answer_embeddings(const char *model, const float *vectors, int64_t n, int64_t width,

@@ -41,33 +41,20 @@ void answer_count(int64_t n, bytes *to)
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-static void put_model(const served *m, wire *w)
+void answer_model(const served *m, wire *w)
 {
     wire_object(w, NULL);
     wire_string(w, "id", m->name);
     wire_string(w, "object", "model");
     wire_int(w, "created", m->created);
     wire_string(w, "owned_by", "weft");
+    wire_string(w, "root", m->root);
+    if (m->parent)
+        wire_string(w, "parent", m->parent);
+    else
+        wire_null(w, "parent");
     wire_int(w, "max_model_len", m->n_ctx);
     wire_end(w);
-}
-
-void answer_model(const served *model, bytes *to)
-{
-    wire w = wire_to(to);
-    put_model(model, &w);
-}
-
-void answer_models(const served *models, int n, bytes *to)
-{
-    wire w = wire_to(to);
-    wire_object(&w, NULL);
-    wire_string(&w, "object", "list");
-    wire_list(&w, "data");
-    for (int i = 0; i < n; i++)
-        put_model(&models[i], &w);
-    wire_end(&w);
-    wire_end(&w);
 }
 
 /* ---- embeddings ------------------------------------------------------------------------------ */

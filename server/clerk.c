@@ -293,7 +293,7 @@ static bool make_parts(job *j, refusal *why)
         return no_memory(why);
     a->endpoint = j->endpoint;
     a->created = (int64_t)time(NULL);
-    a->model = j->server->model.name;
+    a->model = job_model(j);
     a->stream = r->stream;
     a->include_usage = r->include_usage;
     a->wants_logprobs = r->wants_logprobs;
@@ -312,13 +312,31 @@ static bool make_parts(job *j, refusal *why)
     return true;
 }
 
-static bool check_model(const job *j, refusal *why)
+/* "poet" or "base:poet" is an adapter of now, which the job keeps. Another name is the model's only
+ * with --lenient, and never one that asks for an adapter. */
+static bool choose_model(job *j, refusal *why)
+{
+    server *s = j->server;
+    const char *given = j->request.model, *base = s->model.name;
+    const size_t n = strlen(base);
+    if (!given || strcmp(given, base) == 0)
+        return true;
+    j->adapter = adapters_find(&s->adapters, base, given);
+    if (j->adapter)
+        atomic_fetch_add(&j->adapter->n_request, 1);
+    const bool adapted = strncmp(given, base, n) == 0 && given[n] == ':';
+    if (j->adapter || (s->options.lenient && !adapted))
+        return true;
+    return refuse(why, 404, "not_found_error", "model_not_found", "model",
+                  "model: found %.100s; expected %.200s%s", given, base,
+                  has_adapters(s) ? ", or an adapter that /v1/models lists" : "");
+}
+
+static bool check_model(job *j, refusal *why)
 {
     const server *s = j->server;
-    const char *given = j->request.model;
-    if (given && strcmp(given, s->model.name) != 0 && !s->options.lenient)
-        return refuse(why, 404, "not_found_error", "model_not_found", "model",
-                      "model: found %.100s; expected %.200s", given, s->model.name);
+    if (!choose_model(j, why))
+        return false;
     const bool generates = j->endpoint == ENDPOINT_COMPLETIONS || endpoint_talks(j->endpoint);
     if (generates && !s->model.engine)
         return refuse(why, 400, INVALID_REQUEST, "wrong_model", "model",

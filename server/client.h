@@ -37,7 +37,7 @@ typedef struct client {
         bool begun;
         double began;
         const struct route *route;
-        char method[8], path[64]; /* for the log, cut */
+        char method[8], path[384]; /* for the log, cut */
         char id[ID_BYTES];
         int key;
         refusal why;    /* status 0: none */

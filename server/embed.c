@@ -13,7 +13,8 @@ static weft_encoder *encoder_of(const server *s, weft_error *err)
                                      .threads = s->model.threads,
                                      .n_ctx = s->n_ctx,
                                      .output = WEFT_OUTPUT_POOLED,
-                                     .normalize = true };
+                                     .normalize = true,
+                                     .adapter_rank = s->adapters.rank };
     return weft_encoder_new(s->model.model, &o, err);
 }
 
@@ -24,8 +25,8 @@ static void finish(job *j, int64_t width)
     for (int64_t i = 0; i < j->request.n_input; i++)
         n_token += j->prompts[i].n;
     bytes *out = job_begin_write(j);
-    answer_embeddings(j->server->model.name, j->vectors, j->request.n_input, width,
-                      j->request.base64, n_token, out);
+    answer_embeddings(job_model(j), j->vectors, j->request.n_input, width, j->request.base64,
+                      n_token, out);
     const bool good = !out->failed;
     if (good)
         job_answer(j, true);
@@ -35,6 +36,18 @@ static void finish(job *j, int64_t width)
         refuse(&why, 503, "server_error", "no_memory", NULL, "no memory for the answer");
         job_refuse(j, &why);
     }
+}
+
+/* With the adapter of the job, which the encoder does not keep. */
+static bool encode(const job *j, weft_encoder *encoder, const weft_input *some, int64_t n,
+                   weft_error *err)
+{
+    weft_adapter *a = j->adapter ? j->adapter->adapter : NULL;
+    const bool good = weft_encoder_adapt(encoder, a, a ? j->adapter->strength : 0, err) ==
+                          WEFT_OK &&
+                      weft_encoder_eval(encoder, some, n, err) == WEFT_OK;
+    weft_encoder_adapt(encoder, NULL, 0, NULL);
+    return good;
 }
 
 /* The next texts; false after an error. */
@@ -54,7 +67,7 @@ static bool compute(job *j, weft_encoder *encoder, weft_error *err)
         rows += p->n;
         n++;
     }
-    if (weft_encoder_eval(encoder, some, n, err) != WEFT_OK)
+    if (!encode(j, encoder, some, n, err))
         return false;
     j->n_embedded += n;
     return true;

@@ -201,7 +201,9 @@ static void on_signal(http *h)
     struct signalfd_siginfo info;
     if (read(h->signals, &info, sizeof info) != (ssize_t)sizeof info)
         return;
-    if (atomic_load(&h->server->phase) != PHASE_DRAINING)
+    if (info.ssi_signo == SIGHUP)
+        reload_ask(h->server);
+    else if (atomic_load(&h->server->phase) != PHASE_DRAINING)
         begin_drain(h);
     else
         h->stop_at = 0; /* a second signal: at once */
@@ -258,6 +260,8 @@ static bool begin(http *h, int listener)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
+    if (has_adapters(s))
+        sigaddset(&signals, SIGHUP);
     h->epoll = epoll_create1(EPOLL_CLOEXEC);
     h->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     h->daemon = mhd.start_daemon(

@@ -44,6 +44,11 @@ job *job_hold(job *j)
     return j;
 }
 
+const char *job_model(const job *j)
+{
+    return j->adapter ? j->adapter->full : j->server->model.name;
+}
+
 static void free_prompts(job *j)
 {
     for (int64_t i = 0; j->prompts && i < j->request.n_input; i++) {
@@ -71,6 +76,7 @@ void job_release(job *j)
     free_prompts(j);
     for (int i = 0; i < j->answer.n_choice; i++)
         choice_free(&j->answer.choices[i]);
+    adapter_release(j->adapter);
     memory_give(j->vectors);
     bytes_free(&j->body);
     bytes_free(&j->out);

@@ -59,6 +59,7 @@ typedef struct job {
 
     /* of the clerk, then of the worker */
     request request;
+    served_adapter *adapter; /* that the request names, held; or NULL */
     atomic_bool failed; /* an error was answered, also by the loop when the server stops; what still
                            comes is dropped */
     answer answer;
@@ -75,6 +76,9 @@ typedef struct job {
 
 /* id: the client's, or NULL. NULL without memory. The caller holds it once. */
 job *job_new(server *s, endpoint e, const char *id, int key);
+
+/* The name of the model that the request gets: the server's, or an adapter's. */
+const char *job_model(const job *j);
 
 /* A random id of 32 letters. */
 void job_make_id(char to[MADE_BYTES]);

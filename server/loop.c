@@ -35,7 +35,14 @@ static bool make_scheduler(server *s, weft_error *err)
 static bool load(server *s)
 {
     weft_error err = { 0 };
+    char why[1024];
     int code = s->options.load(s->options.load_ud, &s->model);
+    if (!code && !adapters_load(&s->adapters, &s->model, why, sizeof why)) {
+        fprintf(stderr, "weft: %s\n", why);
+        code = 1;
+    }
+    if (!code && s->model.generates)
+        code = s->options.make_engine(s->options.load_ud, &s->model, s->adapters.rank);
     if (!code && !make_scheduler(s, &err)) {
         fprintf(stderr, "weft: %s\n", err.message);
         code = 1;
@@ -45,6 +52,7 @@ static bool load(server *s)
     if (!code)
         atomic_compare_exchange_strong(&s->phase, &loading, PHASE_READY);
     ring_wake(&s->ready);
+    ring_wake(&s->reload); /* a signal may have come */
     return !code;
 }
 

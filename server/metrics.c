@@ -142,3 +142,21 @@ void metrics_write(const metrics *m, const char *model, const weft_scheduler_inf
     put_histogram("vllm:request_queue_time_seconds", "Before the first forward pass.", model,
                   &m->queued, to);
 }
+
+/* A name of an adapter needs no escapes. */
+static void put_requests(void *ud, const served_adapter *one)
+{
+    bytes_format(ud, "weft_lora_requests_total{adapter=\"%s\"} %lld\n", one->name,
+                 atomic_load(&one->n_request));
+}
+
+void metrics_write_adapters(adapters *a, bytes *to)
+{
+    put_head("weft_lora_requests_total", "counter", "Requests, by the adapter they named.", to);
+    adapters_each(a, put_requests, to);
+    put_head("weft_lora_loads_total", "counter", "Lists of adapters that were loaded.", to);
+    bytes_format(to, "weft_lora_loads_total %lld\n", atomic_load(&a->n_load));
+    put_head("weft_lora_failed_loads_total", "counter",
+             "Lists of adapters that were refused; the old ones stayed.", to);
+    bytes_format(to, "weft_lora_failed_loads_total %lld\n", atomic_load(&a->n_failed));
+}

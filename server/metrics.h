@@ -3,7 +3,7 @@
 #ifndef WEFT_SERVER_METRICS_H
 #define WEFT_SERVER_METRICS_H
 
-#include "memory.h"
+#include "adapters.h"
 
 #define N_BUCKET 16
 
@@ -34,5 +34,6 @@ typedef struct metrics {
 void metrics_time(histogram *h, double seconds);
 void metrics_write(const metrics *m, const char *model, const weft_scheduler_info *info, bool ready,
                    bytes *to);
+void metrics_write_adapters(adapters *a, bytes *to);
 
 #endif

@@ -47,19 +47,48 @@ static void get_metrics(client *c, bytes *to)
         weft_scheduler_get_info(scheduler, &info);
     metrics_write(&s->metrics, loaded ? s->model.name : "", scheduler ? &info : NULL,
                   atomic_load(&s->phase) == PHASE_READY, to);
+    if (has_adapters(s))
+        metrics_write_adapters(&s->adapters, to);
 }
 
-static served served_of(const server *s)
+static void put_base(const server *s, wire *w)
 {
-    return (served){ .name = s->model.name, .created = s->started, .n_ctx = s->n_ctx };
+    const served one = {
+        .name = s->model.name, .root = s->model.name, .created = s->started, .n_ctx = s->n_ctx
+    };
+    answer_model(&one, w);
+}
+
+/* What a list of models is written with. */
+typedef struct model_list {
+    const server *server;
+    wire wire;
+} model_list;
+
+static void put_adapter(void *ud, const served_adapter *a)
+{
+    model_list *l = ud;
+    const served one = { .name = a->full,
+                         .root = a->path,
+                         .parent = l->server->model.name,
+                         .created = l->server->started,
+                         .n_ctx = l->server->n_ctx };
+    answer_model(&one, &l->wire);
 }
 
 static void get_models(client *c, bytes *to)
 {
+    server *s = c->http->server;
+    model_list l = { s, wire_to(to) };
     if (!is_loaded(c))
         return;
-    const served one = served_of(c->http->server);
-    answer_models(&one, 1, to);
+    wire_object(&l.wire, NULL);
+    wire_string(&l.wire, "object", "list");
+    wire_list(&l.wire, "data");
+    put_base(s, &l.wire);
+    adapters_each(&s->adapters, put_adapter, &l);
+    wire_end(&l.wire);
+    wire_end(&l.wire);
 }
 
 static void put_token(wire *w, const char *key, const weft_tokenizer *t, int32_t id)
@@ -118,26 +147,46 @@ static const route routes[] = {
     { "/ready", false, true, N_ENDPOINT, get_ready, JSON },
 };
 
+#define ONE_MODEL "/v1/models/"
+
+/* The route was found: only an adapter may be gone. */
 static void get_model(client *c, bytes *to)
 {
-    if (!is_loaded(c))
+    server *s = c->http->server;
+    model_list l = { s, wire_to(to) };
+    const char *name = c->x.path + strlen(ONE_MODEL);
+    if (strcmp(name, s->model.name) == 0) {
+        put_base(s, &l.wire);
         return;
-    const served one = served_of(c->http->server);
-    answer_model(&one, to);
+    }
+    served_adapter *one = adapters_find(&s->adapters, s->model.name, name);
+    if (one)
+        put_adapter(&l, one);
+    else
+        refuse(&c->x.why, 404, "not_found_error", "model_not_found", NULL, "%.300s: no such model",
+               name);
+    adapter_release(one);
 }
 
-/* /v1/models/NAME */
-static const route one_model = { "/v1/models/", false, false, N_ENDPOINT, get_model, JSON };
+static const route one_model = { ONE_MODEL, false, false, N_ENDPOINT, get_model, JSON };
 
-static const route *find_route(const server *s, const char *url)
+static bool is_model(server *s, const char *name)
+{
+    if (strcmp(s->model.name, name) == 0)
+        return true;
+    served_adapter *one = adapters_find(&s->adapters, s->model.name, name);
+    adapter_release(one);
+    return one;
+}
+
+static const route *find_route(server *s, const char *url)
 {
     const size_t n = strlen(one_model.path);
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
         if (strcmp(routes[i].path, url) == 0)
             return &routes[i];
     const bool named = strncmp(url, one_model.path, n) == 0 &&
-                       atomic_load(&s->phase) != PHASE_LOADING &&
-                       strcmp(url + n, s->model.name) == 0;
+                       atomic_load(&s->phase) != PHASE_LOADING && is_model(s, url + n);
     return named ? &one_model : NULL;
 }
 

@@ -88,13 +88,17 @@ static bool begin(server *s)
     }
     const size_t room = (size_t)s->max_job + 16;
     return s->n_job_of && ring_init(&s->clerk, room) && ring_init(&s->worker, room) &&
-           ring_init(&s->ready, 2 * room);
+           ring_init(&s->ready, 2 * room) && ring_init(&s->reload, 1) &&
+           adapters_init(&s->adapters, &s->options.lora);
 }
 
 static void end(server *s)
 {
     for (job *j; (j = ring_pop(&s->ready));)
         job_release(j);
+    if (s->reload.room)
+        adapters_free(&s->adapters);
+    ring_free(&s->reload);
     ring_free(&s->clerk);
     ring_free(&s->worker);
     ring_free(&s->ready);
@@ -102,27 +106,44 @@ static void end(server *s)
     keys_free(&s->keys);
 }
 
-/* The clerk ends before the worker, which frees the tokenizer. */
-static void stop_threads(server *s, pthread_t *clerk, pthread_t *worker, int n)
+typedef struct threads {
+    pthread_t clerk, worker, reload;
+    int n; /* that have begun, in this order */
+} threads;
+
+static bool start_threads(server *s, threads *t)
+{
+    t->n += pthread_create(&t->clerk, NULL, clerk_main, s) == 0;
+    t->n += t->n == 1 && pthread_create(&t->worker, NULL, worker_main, s) == 0;
+    t->n += t->n == 2 && pthread_create(&t->reload, NULL, reload_main, s) == 0;
+    return t->n == 3;
+}
+
+/* The others end before the worker, which frees the model and the tokenizer. */
+static void stop_threads(server *s, threads *t)
 {
     atomic_store(&s->stopping, true);
-    if (n > 0) {
+    if (t->n > 2) {
+        ring_wake(&s->reload);
+        pthread_join(t->reload, NULL);
+    }
+    if (t->n > 0) {
         ring_wake(&s->clerk);
-        pthread_join(*clerk, NULL);
+        pthread_join(t->clerk, NULL);
     }
     for (job *j; (j = ring_pop(&s->clerk));)
         job_leave(j);
-    if (n > 1) {
+    if (t->n > 1) {
         ring_wake(&s->worker);
-        pthread_join(*worker, NULL);
+        pthread_join(t->worker, NULL);
     }
 }
 
 static int run(server *s)
 {
-    pthread_t clerk, worker;
+    threads t = { 0 };
     bool local;
-    int n = 0, code = 1;
+    int code = 1;
     const int listener = open_socket(&s->options, s->keys.n > 0, &local);
     if (listener < 0)
         return 1;
@@ -131,16 +152,14 @@ static int run(server *s)
         close(listener);
         return 1;
     }
-    n += pthread_create(&clerk, NULL, clerk_main, s) == 0;
-    n += n == 1 && pthread_create(&worker, NULL, worker_main, s) == 0;
-    if (n == 2) {
+    if (start_threads(s, &t)) {
         announce(listener);
         code = http_run(s, listener, local);
     } else {
         fprintf(stderr, "weft: the system refuses a thread\n");
         close(listener);
     }
-    stop_threads(s, &clerk, &worker, n);
+    stop_threads(s, &t);
     return code;
 }
 

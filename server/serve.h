@@ -12,13 +12,27 @@ typedef struct serve_model {
     weft_model *model;
     weft_tokenizer *tokenizer;
     weft_template *template; /* NULL: it has none, and no chat */
-    weft_engine *engine;     /* NULL: it does not generate */
-    int threads;             /* of the encoder for embeddings */
+    weft_engine *engine;     /* NULL: it does not generate, or is not made yet */
+    bool generates;
+    int threads; /* of the encoder for embeddings */
 } serve_model;
 
-/* Loads it, in the engine's thread, while the server already says that it is loading. Returns 0, or
- * an exit code after printing an error. */
+/* Loads it all but its engine, in the engine's thread, while the server already says that it is
+ * loading. Returns 0, or an exit code after printing an error. */
 typedef int serve_load_fn(void *ud, serve_model *model);
+
+/* Makes the engine of a model that generates, once its adapters are known: for ranks up to `rank`. */
+typedef int serve_engine_fn(void *ud, serve_model *model, int64_t rank);
+
+/* The adapters that are served beside the model. */
+typedef struct serve_lora {
+    const char *const *given; /* [n_given] "NAME=DIR" or "NAME=DIR:STRENGTH" */
+    int n_given;
+    const char *list;  /* a file with one such line each, which SIGHUP reads again; or NULL */
+    int64_t rank;      /* the largest that one may have; 0: the largest at the start, with a list at
+                          least 64 */
+    bool any_template; /* also those that were trained with another chat template */
+} serve_lora;
 
 typedef struct serve_options {
     const char *host; /* a numeric address or a name */
@@ -39,11 +53,14 @@ typedef struct serve_options {
     double request_seconds;                             /* for the whole of a request */
     weft_budget *budget;
     FILE *log; /* access log, or NULL */
+    serve_lora lora;
     serve_load_fn *load;
+    serve_engine_fn *make_engine;
     void *load_ud;
 } serve_options;
 
-/* Serves until SIGTERM or SIGINT, which must be blocked in all threads. Returns an exit code, after
+/* Serves until SIGTERM or SIGINT, which must be blocked in all threads, as must SIGHUP if there are
+ * adapters. Returns an exit code, after
  * printing an error. Prints "listening on http://127.0.0.1:8080" on standard error. */
 int serve_run(const serve_options *options);
 

@@ -4,7 +4,7 @@
  *                        ^                |                  |
  *                        '----- ring -----'------------------'
  *
- * Three threads: the HTTP loop (sockets, limits, deadlines: http.c, client.c), the clerk (JSON,
+ * Three threads, and one that loads adapters (reload.c): the HTTP loop (sockets, limits, deadlines: http.c, client.c), the clerk (JSON,
  * template and tokenizer of a body that may be 4 MiB must not stop the loop: clerk.c), and the
  * worker (engine and scheduler: worker.c). A request is a job (job.h) that goes from one to the
  * next; text goes back through the job, and the ring `ready` tells the loop which jobs have
@@ -12,6 +12,7 @@
 #ifndef WEFT_SERVER_SERVER_H
 #define WEFT_SERVER_SERVER_H
 
+#include "adapters.h"
 #include "grammars.h"
 #include "keys.h"
 #include "metrics.h"
@@ -26,14 +27,17 @@ typedef struct server {
     serve_options options;
     keys keys;
     serve_model model;
+    adapters adapters;
     int64_t n_ctx;
     int64_t started; /* Unix time */
     int max_job;     /* requests that there may be */
 
     atomic_int phase;
     atomic_int load_code; /* of a failed load */
-    atomic_bool stopping; /* the clerk and the worker end */
+    atomic_bool stopping; /* the clerk, the worker and the loader of adapters end */
     ring clerk, worker, ready;
+    ring reload; /* empty: it is only woken */
+    atomic_bool reload_asked;
     weft_scheduler *_Atomic scheduler; /* once it is loaded */
     metrics metrics;
     grammars grammars; /* of the clerk */
@@ -49,6 +53,16 @@ double server_now(void);
 /* The threads' main functions; ud: the server. */
 void *clerk_main(void *ud);
 void *worker_main(void *ud);
+void *reload_main(void *ud);
+
+/* Is there anything that a SIGHUP may change? */
+static inline bool has_adapters(const server *s)
+{
+    return s->options.lora.n_given > 0 || s->options.lora.list;
+}
+
+/* Loads the adapters that are listed now, later and elsewhere. */
+void reload_ask(server *s);
 
 /* The loop. Returns the exit code. */
 int http_run(server *s, int listener, bool local);

@@ -236,6 +236,8 @@ static bool submit_part(job *j, job_text *p, uint64_t seed, weft_error *err)
                                .generate = &generate,
                                .sampler = &sampler,
                                .tokenizer = s->model.tokenizer,
+                               .adapter = j->adapter ? j->adapter->adapter : NULL,
+                               .strength = j->adapter ? j->adapter->strength : 0,
                                .key = j->key < 0 ? NULL : s->keys.at[j->key].name,
                                .priority = (int)r->priority,
                                .fn = on_token,

@@ -9,7 +9,7 @@
 # may be given as arguments.
 set -eu
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- src/formats/*.c src/formats/*.h src/adapt/peft*.c src/adapt/take.c src/engine/session_file.c server/body.c server/request.c \
+[ $# -gt 0 ] || set -- src/formats/*.c src/formats/*.h src/adapt/peft.c src/adapt/peft_config.c src/adapt/peft_keys.c src/adapt/peft_match.c src/adapt/gguf_lora.c src/adapt/modules.c src/adapt/take.c src/engine/session_file.c server/body.c server/request.c \
     server/request_values.c
 
 awk '

@@ -12,14 +12,14 @@
 set -eu
 cd "$(dirname "$0")/.."
 TARGETS=${TARGETS:-safetensors gguf config model regex tokenizer session manifest shard documents metrics image idx find
-    api settings resume unpack jinja request gbnf rx schema calls npy peft}
+    api settings resume unpack jinja request gbnf rx schema calls npy peft gguf_lora}
 TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_convert test_save test_describe test_regex
     test_unicode test_tokenizer test_tokenizer_files test_tokenizer_gguf test_session_files test_manifest test_checkpoint
     test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian
     test_tokenizer_limits test_tokenizer_forms test_find test_stores test_recognise test_unpack
     test_jinja test_templates test_trust test_chat test_chat_data
     test_request test_answer test_serve_parts test_gbnf test_rows test_constraint test_rx test_rx_parse test_schema test_calls
-    test_npy test_peft"
+    test_npy test_peft test_gguf_lora test_adapt_use test_lora test_train_lora test_merge test_peft_write"
 GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_write formats/config formats/open
     formats/index formats/shard base/save text/regex/regex text/regex/class text/regex/translate text/unicode/unicode
     text/unicode/normal text/sources/load text/sources/gguf text/sources/files text/sources/sp text/sources/hf
@@ -46,7 +46,7 @@ GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_w
     text/constrain/schema_number text/constrain/schema_string text/constrain/schema_list
     text/constrain/schema_object text/constrain/schema_value text/constrain/schema_check
     text/constrain/schema_apart text/constrain/schema_rule cli/npy
-    adapt/peft adapt/peft_config adapt/peft_keys adapt/peft_match adapt/take"
+    adapt/peft adapt/peft_config adapt/peft_keys adapt/peft_match adapt/take adapt/modules adapt/gguf_lora"
 SHOWN="formats/json formats/container text/text text/scratch formats/image_png formats/image_jpeg"
 LEAST=90
 JOBS=${JOBS:-1}

@@ -64,6 +64,8 @@ MODES = {
     "weft_model_get_info.info": "AA", "weft_tokenizer_get_info.info": "AA", "weft_data_get_info.info": "AA",
     "weft_adapter_get_info.info": "AA", "weft_adapter_get_info.info.struct_size": "AA",
     "weft_session_adapt.adapter": "AA", "weft_session_adapt.strength": "AR", "weft_evaluate_options.adapter": "AA",
+    "weft_session_restore_adapted.strength": "AR", "weft_encoder_adapt.adapter": "AA", "weft_encoder_adapt.strength": "AA",
+    "weft_request.adapter": "AA", "weft_request.strength": "AA", "weft_beam_options.adapter": "AA", "weft_beam_options.strength": "AA",
     "weft_evaluate_options.strength": "AA", "weft_engine_get_info.info": "AA", "weft_engine_get_info.info.struct_size": "AA",
     "weft_model_get_info.info.struct_size": "AA", "weft_tokenizer_get_info.info.struct_size": "AA",
     "weft_data_get_info.info.struct_size": "AA", "weft_convert.info": "AA", "weft_tokenizer_train.info": "AA",
@@ -120,7 +122,8 @@ MODES = {
     "weft_train_options.n_decay": "AR", "weft_train_options.lr": "AR", "weft_train_options.lr_min": "AR",
     "weft_logprob.logprob": "AA", "weft_eval_request.status": "AA", "weft_eval_request.message": "AA", "weft_engine_eval.work.done": "AA",
     # optional texts and arrays; what a text says is judged where it is used
-    "weft_convert_options.type": "AR", "weft_convert_options.importance": "AR", "weft_tokenizer_options.pre": "AA", "weft_tokenize_options.pair": "AA",
+    "weft_convert_options.type": "AR", "weft_convert_options.importance": "AR", "weft_convert_options.adapter": "AR", "weft_convert_options.base": "AR",
+    "weft_convert_options.strength": "AA", "weft_tokenizer_options.pre": "AA", "weft_tokenize_options.pair": "AA",
     "weft_tokenizer_train_options.pattern": "AA", "weft_tokenizer_train_options.special": "AA",
     "weft_sampler_options.chain": "AR", "weft_input.types": "AA", "weft_report_options.title": "AA", "weft_explain_options.title": "AA",
     "weft_explain_options.text": "AA", "weft_explain_options.only": "AR", "weft_explain_options.tokenizer": "AA",
@@ -130,7 +133,7 @@ MODES = {
     "weft_train_options.frozen": "AA", "weft_train_options.sample": "AA", "weft_input.ids": "f->images ? ACCEPT : REFUSE, ACCEPT",
     "weft_input.features": "f->images ? REFUSE : ACCEPT, ACCEPT", "weft_beam_options.session": "AA", "weft_beam_options.source": "f->source ? REFUSE : ACCEPT, ACCEPT",
     **{f"weft_train_options.{text}": "AA" for text in ("model", "preset", "arch", "tokenizer", "separator", "columns",
-                                                       "validation_data", "chat_template")},
+                                                       "validation_data", "chat_template", "lora")},
     "weft_train.options.out": "RR", "weft_data_open.options.out": "AA", "weft_text_score.data.out": "AA",
 }
 
@@ -145,7 +148,7 @@ NEEDS = {"weft_model": "model", "weft_engine": "engine", "weft_session": "sessio
 ONLY = {  # kinds of models that a function is for
     "weft_image_open": "images", "weft_image_decode": "images", "weft_image_score": "images",
     "weft_session_source": "source", "weft_explain": "alone", "weft_alignment": "source", "weft_generate": "engine", "weft_session_save": "alone", "weft_session_restore": "alone",
-    "weft_engine_new": "engine", "weft_engine_plan": "engine", "weft_adapter_open": "adapter",
+    "weft_engine_new": "engine", "weft_engine_plan": "engine", "weft_adapter_open": "adapter", "weft_session_restore_adapted": "adapter",
     "weft_engine_estimate": "slow", "weft_evaluate": "alone", "weft_sampler_new": "engine", "weft_model_get_cost": "engine",
     "weft_encoder_new": "encoder", "weft_encoder_plan": "encoder", "weft_convert": "slow", "weft_train": "images",
     "weft_data_open": "slow", "weft_text_score": "labels", "weft_tokenizer_train": "slow", "weft_report": "slow",
@@ -154,6 +157,8 @@ VALID = {
     "weft_budget_new.ram_max": "CAP", "weft_budget_take.bytes": "8", "weft_budget_take.what": "f->text",
     "weft_budget_give.bytes": "8",
     "weft_adapter_open.path": "f->adapter_path", "weft_session_adapt.strength": "1",
+    "weft_session_restore_adapted.path": "f->saved", "weft_session_restore_adapted.strength": "0",
+    "weft_encoder_adapt.adapter": "NULL", "weft_encoder_adapt.strength": "1",
     "weft_model_find.name": "f->name", "weft_model_find.path": "f->found", "weft_model_find.size": "sizeof f->found",
     "weft_model_list.fn": "see_model", "weft_model_open.path": "f->path", "weft_model_label.i": "0", "weft_model_get_tensor.i": "0",
     "weft_model_find_tensor.name": "f->text", "weft_model_get_rows.row": "0", "weft_model_get_rows.n": "1",

@@ -50,12 +50,20 @@ typedef struct adapter {
     host *host;
     container file;
     arena store;
+    const char *base;   /* what the file calls its base model, or NULL */
     adapter_part *part; /* in the order of the model's parameters, a shared head last */
     int64_t n_part;
     adapter_whole *whole; /* likewise */
     int64_t n_whole;
 } adapter;
 
+/* path: a directory as PEFT writes it (peft.h), or a GGUF file (gguf_lora.h). The model must be open
+ * for running and outlive the adapter. After an error the adapter is closed already. */
+weft_status adapter_open(adapter *a, const model *m, const char *path, weft_load load,
+                         weft_error *err);
 void adapter_close(adapter *a);
+
+/* Is there an adapter, and no model? */
+bool adapter_is_one(const char *path, host *h);
 
 #endif

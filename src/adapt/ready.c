@@ -1,23 +1,22 @@
 /* ready.c - makes an adapter ready for sessions. */
 #include "adapt/ready.h"
 
-#include "adapt/peft.h"
+#include "base/checksum.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- what products cannot take --------------------------------------------------------------- */
 
-/* Experts and the parts of a latent's matrix are multiplied where adapters have no place. */
-static bool is_multiplied_apart(const tensor *w)
+bool ready_has_place(const tensor *w)
 {
-    return w->n_dim > 2 || strstr(w->name, "_exps") || strstr(w->name, "attn_k_b") ||
-           strstr(w->name, "attn_v_b") || strstr(w->name, "attn_kv_b");
+    return w->n_dim <= 2 && !strstr(w->name, "_exps") && !strstr(w->name, "attn_k_b") &&
+           !strstr(w->name, "attn_v_b") && !strstr(w->name, "attn_kv_b");
 }
 
 static weft_status refuse_apart(const adapter *a, const tensor *w, weft_error *err)
 {
-    if (!is_multiplied_apart(w))
+    if (ready_has_place(w))
         return WEFT_OK;
     return weft_fail(err, WEFT_EUNSUPPORTED,
                      "%s: changes %s; expected weights of attention, feed-forward layers and "
@@ -82,8 +81,7 @@ static void *take_room(ready_adapter *r, int64_t n, size_t size, weft_error *err
     return at;
 }
 
-static weft_status add_part(ready_adapter *r, const adapter_part *p, const model *m,
-                            weft_error *err)
+static weft_status add_part(ready_adapter *r, adapter_part *p, const model *m, weft_error *err)
 {
     const tensor *w = m->param[p->param];
     lora *l = take_room(r, 1, sizeof *l, err);
@@ -93,7 +91,7 @@ static weft_status add_part(ready_adapter *r, const adapter_part *p, const model
     weft_status status = refuse_apart(&r->from, w, err);
     if (status == WEFT_OK && gain)
         status = divide_gain(gain, p, w, m, err);
-    *l = (lora){ .a = p->a, .b = p->b, .scale = (real)p->scale, .gain = gain, .bias = p->bias };
+    *l = (lora){ .a = &p->a, .b = &p->b, .scale = (real)p->scale, .gain = gain, .bias = p->bias };
     (p->table ? r->set.table : r->set.matrix)[w->slot] = l;
     r->set.scales = r->set.scales || gain;
     r->set.rank = rows(&p->a) > r->set.rank ? rows(&p->a) : r->set.rank;
@@ -111,26 +109,87 @@ static weft_status add_whole(ready_adapter *r, adapter_whole *p, const model *m,
     return refuse_apart(&r->from, w, err);
 }
 
-weft_status ready_open(ready_adapter *to, const model *m, const char *path, weft_error *err)
+/* ---- its fingerprint --------------------------------------------------------------------------- */
+
+static void add_text(xxh64 *s, const char *text)
+{
+    xxh64_add(s, text, strlen(text) + 1); /* bounded: a string */
+}
+
+static void add_tensor(xxh64 *s, const tensor *t)
+{
+    size_t bytes = dtype_row_bytes(t->type, cols(t));
+    for (int d = 0; d < t->n_dim - 1; d++)
+        bytes *= (size_t)t->shape[d]; /* bounded: it lies in memory */
+    add_text(s, t->type->name);
+    xxh64_add(s, t->shape, (size_t)t->n_dim * sizeof *t->shape); /* bounded: MAX_DIM */
+    xxh64_add(s, t->data, bytes);
+}
+
+static void add_reals(xxh64 *s, const real *x, int64_t n)
+{
+    const uint64_t count = x ? (uint64_t)n : 0;
+    xxh64_add(s, &count, sizeof count);
+    if (x)
+        xxh64_add(s, x, (size_t)count * sizeof *x); /* bounded: in memory */
+}
+
+/* Of all numbers, and of what they belong to. */
+static uint64_t fingerprint_of(const adapter *a)
+{
+    xxh64 s;
+    xxh64_begin(&s);
+    for (int64_t i = 0; i < a->n_part; i++) {
+        const adapter_part *p = &a->part[i];
+        add_text(&s, p->name);
+        xxh64_add(&s, &p->scale, sizeof p->scale);
+        add_tensor(&s, &p->a);
+        add_tensor(&s, &p->b);
+        add_reals(&s, p->gain, rows(&p->b));
+        add_reals(&s, p->bias, rows(&p->b));
+    }
+    for (int64_t i = 0; i < a->n_whole; i++) {
+        add_text(&s, a->whole[i].name);
+        add_tensor(&s, &a->whole[i].value);
+    }
+    return xxh64_end(&s) | 1;
+}
+
+void ready_renew(ready_adapter *r)
 {
     static atomic_uint_fast64_t serial;
+    r->set.serial = atomic_fetch_add(&serial, 1) + 1;
+}
+
+weft_status ready_begin(ready_adapter *to, const model *m, weft_error *err)
+{
     const int64_t n = m->n_param + 1;
-    *to = (ready_adapter){ 0 };
-    weft_status status = peft_open(&to->from, m, path, WEFT_LOAD_MAP, err);
-    if (status != WEFT_OK)
-        return status;
     lora_set *s = &to->set;
-    s->serial = atomic_fetch_add(&serial, 1) + 1;
+    weft_status status = WEFT_OK;
+    ready_renew(to);
     if (!(s->matrix = take_room(to, n, sizeof *s->matrix, err)) ||
         !(s->table = take_room(to, n, sizeof *s->table, err)) ||
         !(s->whole = take_room(to, n, sizeof *s->whole, err)) ||
         !(s->whole_table = take_room(to, n, sizeof *s->whole_table, err)))
         status = WEFT_ENOMEM;
+    return status;
+}
+
+/* A copy: the file may change while sessions compute with the adapter. */
+weft_status ready_open(ready_adapter *to, const model *m, const char *path, weft_error *err)
+{
+    *to = (ready_adapter){ 0 };
+    weft_status status = adapter_open(&to->from, m, path, WEFT_LOAD_COPY, err);
+    if (status != WEFT_OK)
+        return status;
+    status = ready_begin(to, m, err);
     for (int64_t i = 0; i < to->from.n_part && status == WEFT_OK; i++)
         status = add_part(to, &to->from.part[i], m, err);
     for (int64_t i = 0; i < to->from.n_whole && status == WEFT_OK; i++)
         status = add_whole(to, &to->from.whole[i], m, err);
-    if (status != WEFT_OK)
+    if (status == WEFT_OK)
+        to->set.fingerprint = fingerprint_of(&to->from);
+    else
         ready_close(to);
     return status;
 }

@@ -6,11 +6,34 @@
 
 #include <string.h>
 
-/* The row of the tensor that becomes row i. */
-static int64_t source_row(const take_rows_of *r, int64_t i)
+int64_t take_source_row(const take_rows_of *r, int64_t i)
 {
-    const int64_t from = r->head ? export_row(i, r->head, true) : i;
+    const int64_t from = r->head ? export_row(i, r->head, !r->to_halves) : i;
     return r->row0 + from; /* bounded: row0 + n <= all, rows of the tensor */
+}
+
+weft_status take_check(const stored *t, int n_dim, const int64_t *shape, const char *path,
+                       const char *base, weft_error *err)
+{
+    bool same = t->n_dim == n_dim;
+    for (int d = 0; same && d < n_dim; d++)
+        same = t->shape[d] == shape[d];
+    if (!same) {
+        char found[96], expected[96];
+        shape_text(found, sizeof found, t->n_dim, t->shape);
+        shape_text(expected, sizeof expected, n_dim, shape);
+        return weft_fail(err, WEFT_EFORMAT,
+                         "%s: tensor %s is %s; expected %s; use the base model of the adapter "
+                         "(%.100s)",
+                         path, t->name, found, expected, base ? base : "not named");
+    }
+    if (t->type == &dtype_f32 || t->type == &dtype_f16 || t->type == &dtype_bf16)
+        return WEFT_OK;
+    return weft_fail(
+        err, WEFT_EUNSUPPORTED,
+        "%s: tensor %s is %s; expected f32, f16 or bf16; save the adapter again in one "
+        "of them",
+        path, t->name, t->type->name);
 }
 
 static bool is_aligned(const stored *t)
@@ -30,7 +53,8 @@ weft_status take_tensor(const stored *t, const take_rows_of *r, int64_t n_col, t
     const size_t bytes = (size_t)r->n * row; /* bounded: by those of the tensor */
     uint8_t *copy = arena_alloc(store, bytes, err);
     for (int64_t i = 0; copy && i < r->n; i++)
-        stored_copy_row(t, source_row(r, i), n_col, &copy[(size_t)i * row]); /* bounded: i < n */
+        stored_copy_row(t, take_source_row(r, i), n_col,
+                        &copy[(size_t)i * row]); /* bounded: i < n */
     to->data = copy;
     return copy ? WEFT_OK : WEFT_ENOMEM;
 }
@@ -54,9 +78,9 @@ real *take_reals(const stored *t, const take_rows_of *r, int64_t n_col, arena *s
         return weft_fail(err, WEFT_EFORMAT, "tensor %s is too large", t->name), NULL;
     real *to = arena_alloc(store, bytes, err);
     for (int64_t i = 0; to && i < r->n; i++)
-        for (int64_t k = 0; k < n_col; k++) {                  /* bounded: inside both */
-            const int64_t from = source_row(r, i) * n_col + k; /* bounded: inside the tensor */
-            to[i * n_col + k] = number(t, from);               /* bounded: by n */
+        for (int64_t k = 0; k < n_col; k++) {                       /* bounded: inside both */
+            const int64_t from = take_source_row(r, i) * n_col + k; /* bounded: inside the tensor */
+            to[i * n_col + k] = number(t, from);                    /* bounded: by n */
         }
     return to;
 }

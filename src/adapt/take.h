@@ -9,8 +9,17 @@
 /* Which rows of a tensor with `all` rows: n from row0 on. */
 typedef struct take_rows_of {
     int64_t all, row0, n;
-    int64_t head; /* rows of a rotary head whose pairs become neighbours; 0: rows stay in order */
+    int64_t head;   /* rows of a rotary head whose pairs become neighbours, or ... */
+    bool to_halves; /* ... come apart; 0: rows stay in order */
 } take_rows_of;
+
+/* The row of the tensor that becomes row i. */
+int64_t take_source_row(const take_rows_of *r, int64_t i);
+
+/* A tensor must be of this shape, in numbers that are not quantised. `path` is the adapter's, and
+ * `base` what it calls its base model, or NULL. */
+weft_status take_check(const stored *t, int n_dim, const int64_t *shape, const char *path,
+                       const char *base, weft_error *err);
 
 /* A matrix of the tensor's type: in place if it is in order and aligned, otherwise a copy. Only the
  * name is left to the caller. */

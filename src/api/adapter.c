@@ -24,6 +24,28 @@ static void release_adapter(lora_set *set)
     weft_model_close(m);
 }
 
+/* Once `ready` is filled, or will be. */
+static void begin_adapter(weft_adapter *a, weft_model *m)
+{
+    a->model = m;
+    a->ready.set.release = release_adapter;
+    lora_set_hold(&a->ready.set);
+    hold(&m->holders);
+}
+
+weft_adapter *adapter_new(weft_model *m, weft_error *err)
+{
+    weft_adapter *a = mem_zalloc(&m->host.mem, 1, sizeof *a, "an adapter", err);
+    if (a)
+        begin_adapter(a, m);
+    return a;
+}
+
+ready_adapter *adapter_ready(weft_adapter *a)
+{
+    return &a->ready;
+}
+
 weft_adapter *weft_adapter_open(weft_model *m, const char *path, weft_error *err)
 {
     weft_error local;
@@ -39,10 +61,7 @@ weft_adapter *weft_adapter_open(weft_model *m, const char *path, weft_error *err
         mem_free(&m->host.mem, a);
         return NULL;
     }
-    a->model = m;
-    a->ready.set.release = release_adapter;
-    lora_set_hold(&a->ready.set);
-    hold(&m->holders);
+    begin_adapter(a, m);
     return a;
 }
 
@@ -50,6 +69,14 @@ void weft_adapter_close(weft_adapter *a)
 {
     if (a)
         lora_set_drop(&a->ready.set);
+}
+
+/* Parts of one stored matrix may share an A. */
+static uint64_t part_bytes(const adapter_part *p, const adapter_part *before)
+{
+    const int64_t b = rows(&p->b) * cols(&p->b);
+    const int64_t a = before && before->a.data == p->a.data ? 0 : rows(&p->a) * cols(&p->a);
+    return (uint64_t)(a + b) * sizeof(real);
 }
 
 void weft_adapter_get_info(const weft_adapter *a, weft_adapter_info *info)
@@ -65,6 +92,8 @@ void weft_adapter_get_info(const weft_adapter *a, weft_adapter_info *info)
                                    .gains = a->ready.set.scales };
         for (int64_t i = 0; i < from->file.n_tensor; i++)
             out.bytes += from->file.tensor[i].bytes;
+        for (int64_t i = 0; i < from->n_part && from->file.n_tensor == 0; i++) /* it is trained */
+            out.bytes += part_bytes(&from->part[i], i > 0 ? &from->part[i - 1] : NULL);
     }
     copy_result(info, info->struct_size, &out, sizeof out);
 }
@@ -79,6 +108,19 @@ bool adapter_fits(const weft_adapter *a, const weft_model *m, weft_error *err)
     if (a->model != m)
         weft_fail(err, WEFT_EINVAL, "the adapter belongs to another model");
     return a->model == m;
+}
+
+weft_status check_adapter(weft_adapter *a, double strength, const weft_model *m, int64_t rank,
+                          weft_error *err)
+{
+    if (a && !adapter_fits(a, m, err))
+        return err->code;
+    return adaption_check(adaption_of(a, strength), rank, err);
+}
+
+adaption adaption_of(weft_adapter *a, double strength)
+{
+    return (adaption){ a ? &a->ready.set : NULL, a ? (real)strength : 0 };
 }
 
 weft_status weft_session_adapt(weft_session *s, weft_adapter *a, double strength, weft_error *err)

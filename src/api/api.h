@@ -63,9 +63,19 @@ struct weft_session {
     weft_engine *engine; /* referenced */
 };
 
+/* An adapter of a model that changes nothing yet, for its maker to fill in. */
+weft_adapter *adapter_new(weft_model *m, weft_error *err);
+struct ready_adapter *adapter_ready(weft_adapter *a);
+
 /* What an adapter changes; and is it for this model? */
 lora_set *adapter_set(weft_adapter *a);
 bool adapter_fits(const weft_adapter *a, const weft_model *m, weft_error *err);
+
+/* The same for NULL, and with this strength: can sessions of an engine for ranks up to `rank` have
+ * it? */
+weft_status check_adapter(weft_adapter *a, double strength, const weft_model *m, int64_t rank,
+                          weft_error *err);
+adaption adaption_of(weft_adapter *a, double strength);
 
 /* Every public function starts with this: clears the error, which is the caller's, or `unread` if
  * the caller passed NULL. */

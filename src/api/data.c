@@ -204,6 +204,7 @@ void weft_data_get_info(const weft_data *d, weft_data_info *info)
                          .n_conversation = c->chat.n_conversation,
                          .n_answer = c->chat.n_answer,
                          .n_unprompted = c->chat.n_unprompted,
+                         .n_preference = c->n_preference,
                          .n_thought_dropped = c->chat.n_thought_dropped,
                          .n_endless = c->chat.n_endless };
     copy_result(info, info->struct_size, &i, sizeof i);
@@ -260,5 +261,8 @@ weft_status weft_data_save(const weft_data *d, const char *path, weft_error *err
     if (d->labels.used || d->sees)
         return weft_fail(err, WEFT_EINVAL, "%s: ids have no %s", path,
                          d->sees ? "pictures" : "labels");
+    if (d->data.corpus.n_preference > 0)
+        return weft_fail(err, WEFT_EINVAL, "%s: ids do not say which of two answers is preferred",
+                         path);
     return corpus_save(&d->data.corpus, path, err);
 }

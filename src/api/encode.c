@@ -10,9 +10,8 @@ static bool take_encoder_options(const weft_encoder_options *from, encode_engine
     if (!read_options(&o, sizeof o, from, from ? from->struct_size : 0, "weft_encoder_options",
                       err))
         return false;
-    *to = (encode_engine_options){
-        o.threads, o.n_batch, o.n_ctx, o.output, o.pooling, o.normalize
-    };
+    *to = (encode_engine_options){ o.threads, o.n_batch,   o.n_ctx,       o.output,
+                                   o.pooling, o.normalize, o.adapter_rank };
     return true;
 }
 
@@ -79,6 +78,17 @@ int64_t weft_encoder_width(const weft_encoder *e)
 int64_t weft_encoder_rows(const weft_encoder *e, const weft_input *input)
 {
     return e && input ? encode_engine_rows(e->inner, input) : 0;
+}
+
+weft_status weft_encoder_adapt(weft_encoder *e, weft_adapter *a, double strength, weft_error *err)
+{
+    weft_error local;
+    err = begin_call(err, &local);
+    if (!e)
+        return weft_fail(err, WEFT_EINVAL, "no encoder given");
+    if (check_adapter(a, strength, e->model, e->inner->opt.rank, err) != WEFT_OK)
+        return err->code;
+    return encode_engine_adapt(e->inner, adaption_of(a, strength), err);
 }
 
 weft_status weft_encoder_eval(weft_encoder *e, const weft_input *inputs, int64_t n, weft_error *err)

@@ -262,7 +262,14 @@ weft_beams *weft_beam_search(weft_engine *e, const int32_t *ids, int64_t n,
         weft_fail(err, WEFT_EINVAL, "the session does not hold the prompt");
         return NULL;
     }
-    weft_beams *beams = beam_search(e->inner, ids, n, &o, begun, e->model, err);
+    const adaption a = adaption_of(o.adapter, o.strength);
+    if (check_adapter(o.adapter, o.strength, e->model, e->inner->opt.rank, err) != WEFT_OK)
+        return NULL;
+    if (begun && o.adapter && !same_adaption(a, begun->adapted)) {
+        weft_fail(err, WEFT_EINVAL, "the session has another adapter, or another strength of it");
+        return NULL;
+    }
+    weft_beams *beams = beam_search(e->inner, ids, n, &o, a, begun, e->model, err);
     if (beams)
         hold(&e->model->holders);
     return beams;

@@ -63,8 +63,9 @@ static weft_status check_generate(const weft_generate_options *o, weft_error *er
     return WEFT_OK;
 }
 
-static weft_status check_request(const weft_request *r, const engine *e, weft_error *err)
+static weft_status check_request(const weft_request *r, const weft_engine *of, weft_error *err)
 {
+    const engine *e = of->inner;
     if (r->key && strlen(r->key) >= KEY_BYTES)
         return weft_fail(err, WEFT_EINVAL, "the key has %zu bytes, expected at most %d",
                          strlen(r->key), KEY_BYTES - 1);
@@ -78,7 +79,7 @@ static weft_status check_request(const weft_request *r, const engine *e, weft_er
         return weft_fail(err, WEFT_EINVAL, "%s: %s is %s encoder-decoder, and the request has %s",
                          e->model->file.path, e->model->name, r->n_source > 0 ? "not an" : "an",
                          r->n_source > 0 ? "a source" : "none");
-    return WEFT_OK;
+    return check_adapter(r->adapter, r->strength, of->model, e->opt.rank, err);
 }
 
 static weft_status read_request(request_spec *to, const weft_scheduler *s, const weft_request *from,
@@ -92,8 +93,7 @@ static weft_status read_request(request_spec *to, const weft_scheduler *s, const
                                      "weft_generate_options", err))
         return r.generate ? err->code : weft_fail(err, WEFT_EINVAL, "no options to generate given");
     if (take_generate_options(&to->opt, m, err) != WEFT_OK ||
-        check_generate(&to->opt, err) != WEFT_OK ||
-        check_request(&r, s->engine->inner, err) != WEFT_OK)
+        check_generate(&to->opt, err) != WEFT_OK || check_request(&r, s->engine, err) != WEFT_OK)
         return err->code;
     if (r.sampler) {
         to->samples = true;
@@ -106,6 +106,7 @@ static weft_status read_request(request_spec *to, const weft_scheduler *s, const
     to->constraint = to->opt.constraint ? constraint_inside(to->opt.constraint) : NULL;
     to->source = r.source;
     to->n_source = r.n_source;
+    to->adapted = adaption_of(r.adapter, r.strength);
     to->key = r.key ? r.key : "";
     to->priority = r.priority;
     to->fn = r.fn;

@@ -148,7 +148,21 @@ weft_session *weft_session_restore(weft_engine *e, const char *path, weft_error 
         weft_fail(err, WEFT_EINVAL, e ? "no path given" : "no engine given");
         return NULL;
     }
-    return wrap(e, session_restore(e->inner, path, err), err);
+    return wrap(e, session_restore(e->inner, path, (adaption){ 0 }, err), err);
+}
+
+weft_session *weft_session_restore_adapted(weft_engine *e, const char *path, weft_adapter *a,
+                                           double strength, weft_error *err)
+{
+    weft_error local;
+    err = begin_call(err, &local);
+    if (!e || !path || !a) {
+        weft_fail(err, WEFT_EINVAL, "no %s given", !e ? "engine" : !path ? "path" : "adapter");
+        return NULL;
+    }
+    if (check_adapter(a, strength, e->model, e->inner->opt.rank, err) != WEFT_OK)
+        return NULL;
+    return wrap(e, session_restore(e->inner, path, adaption_of(a, strength), err), err);
 }
 
 /* ---- rewind and state ------------------------------------------------------------------------ */

@@ -1,6 +1,7 @@
 /* train.c - the public function that trains: check, translate, delegate. Here training and the
  * engine meet: the callback gets the model being trained, and may run it. */
 #include "api/train_init.h"
+#include "api/train_lora.h"
 #include "api/train_options.h"
 #include "base/cpu.h"
 #include "engine/estimate.h"
@@ -16,7 +17,7 @@
 static schedule schedule_of(const weft_train_options *o, bool is_new)
 {
     const int64_t n = o->n_step, tenth = n / 10 < 100 ? n / 10 : 100;
-    const double lr = o->lr >= 0 ? o->lr : is_new ? 1e-3 : 1e-4;
+    const double lr = o->lr >= 0 ? o->lr : is_new ? 1e-3 : o->lora ? 2e-4 : 1e-4;
     return (schedule){ .kind = (schedule_kind)o->schedule,
                        .lr = lr,
                        .lr_min = o->lr_min >= 0 ? o->lr_min : lr / 10,
@@ -33,6 +34,7 @@ typedef struct training {
     image_set images; /* for an image model, which has no tokenizer */
     run_labels labels;
     run_template chat;
+    run_adapter own; /* with options.lora */
     dataset data;
     hf_form form;
     trainer trainer;
@@ -59,6 +61,7 @@ static void training_end(training *t)
         tokenizer_free(&t->tokenizer);
     drop_labels(&t->labels);
     drop_run_template(&t->chat);
+    drop_run_adapter(&t->own);
     weft_model_close(t->model);
 }
 
@@ -68,7 +71,7 @@ static weft_status refuse_quantised(const model *m, weft_error *err)
         if (m->param[i]->type->block > 1)
             return weft_fail(err, WEFT_EUNSUPPORTED,
                              "%s: %s is %s; expected f32, f16 or bf16 weights to train; convert "
-                             "the model to f32",
+                             "the model to f32, or train an adapter with --lora r=16",
                              m->file.path, m->param[i]->name, m->param[i]->type->name);
     return WEFT_OK;
 }
@@ -81,7 +84,9 @@ static weft_status open_model(training *t, const char *from, weft_error *err)
                                    .log = t->o->log,
                                    .log_ud = t->o->log_ud };
     t->model = weft_model_open(from, &o, err);
-    return t->model ? refuse_quantised(&t->model->model, err) : err->code;
+    if (!t->model)
+        return err->code;
+    return t->o->lora ? WEFT_OK : refuse_quantised(&t->model->model, err);
 }
 
 static weft_status open_images(training *t, weft_error *err)
@@ -159,6 +164,11 @@ static weft_train_progress progress_of(const training *t, const trainer_report *
         .val_accuracy = r->evaluated ? r->val_accuracy : NAN,
         .expert_least = begun ? r->load_least : NAN,
         .expert_most = begun ? r->load_most : NAN,
+        .margin = r->pairs.n > 0 ? r->pairs.margin : NAN,
+        .right = r->pairs.n > 0 ? r->pairs.accuracy : NAN,
+        .logp_chosen = r->pairs.n > 0 ? r->pairs.chosen : NAN,
+        .logp_rejected = r->pairs.n > 0 ? r->pairs.rejected : NAN,
+        .adapter = t->own.lent,
     };
 }
 
@@ -189,6 +199,8 @@ static void show_tensors(const training *t, const trainer_report *r)
 static bool tell(void *ud, const trainer_report *r)
 {
     training *t = ud;
+    if (t->own.lent) /* no session takes rows of an earlier step for the adapter's */
+        ready_renew(adapter_ready(t->own.lent));
     if (r->n_row > 0) /* the measured rate is too low if the machine was busy then */
         t->product_rate = fmax(t->product_rate, rate(t->flops * (double)r->n_row, r->seconds));
     const weft_train_progress p = progress_of(t, r);
@@ -232,7 +244,7 @@ OWN_FRAME static weft_status measure(training *t, int n_thread, weft_error *err)
     if (status != WEFT_OK)
         return status;
     for (int i = 0; i < N_PART; i++)
-        t->flops += 3 * part[i].flops;
+        t->flops += (t->o->lora ? 2 : 3) * part[i].flops; /* frozen weights need no gradient */
     t->product_rate = s.products;
     return WEFT_OK;
 }
@@ -247,6 +259,21 @@ static weft_status resume(training *t, const checkpoint *c, weft_error *err)
     return status;
 }
 
+/* An adapter's run only needs the small files, and does without if there is no form. */
+static weft_status take_form(training *t, const char *from, weft_error *err)
+{
+    weft_error why = { 0 };
+    const weft_status status = hf_form_init(&t->form, from, t->o->load, &t->model->host, &why);
+    t->has_form = status == WEFT_OK;
+    if (status == WEFT_OK)
+        return WEFT_OK;
+    if (!t->o->lora || status != WEFT_EUNSUPPORTED)
+        return weft_fail(err, status, "%s", why.message);
+    log_write(&t->model->host.log, WEFT_LOG_WARN,
+              "%s; the run keeps neither tokenizer nor chat template", why.message);
+    return WEFT_OK;
+}
+
 /* `made`: the model at `from` was created for the run, and is deleted once the first checkpoint
  * exists. */
 OWN_FRAME static weft_status prepare(training *t, const char *from, bool made, const checkpoint *c,
@@ -254,17 +281,19 @@ OWN_FRAME static weft_status prepare(training *t, const char *from, bool made, c
 {
     const weft_train_options *o = t->o;
     const int n_thread = o->threads ? o->threads : cpu_count();
-    const trainer_options inner = {
+    trainer_options inner = {
         .learner = learner_of(o, n_thread),
         .schedule = schedule_of(o, !o->model),
         .n_sample = o->n_sample,
         .n_part = o->n_part,
+        .beta = o->dpo_beta,
         .seed = o->seed,
         .eval_every = o->eval_every,
         .save_every = o->save_every,
         .patience = o->patience,
         .max_skipped = o->max_skipped,
         .run = o->out,
+        .base = o->model,
         .keep = o->keep,
         .tell = tell,
         .waiting = o->waiting ? go_on : NULL,
@@ -276,8 +305,7 @@ OWN_FRAME static weft_status prepare(training *t, const char *from, bool made, c
     if (status == WEFT_OK)
         status = measure(t, n_thread, err);
     if (status == WEFT_OK)
-        status = hf_form_init(&t->form, from, t->o->load, &t->model->host, err);
-    t->has_form = status == WEFT_OK;
+        status = take_form(t, from, err);
     if (status == WEFT_OK && t->o->model && t->o->tokenizer && t->has_tokenizer)
         status = hf_form_take_tokenizer(&t->form, &t->tokenizer, err);
     if (status == WEFT_OK && t->o->chat_template && t->has_tokenizer)
@@ -285,6 +313,9 @@ OWN_FRAME static weft_status prepare(training *t, const char *from, bool made, c
     if (status == WEFT_OK && !t->form.text[TEXT_TOKENIZER].text && !t->has_images)
         log_write(&t->model->host.log, WEFT_LOG_WARN,
                   "%s: no tokenizer.json; the run will have no tokenizer", from);
+    if (status == WEFT_OK && o->lora)
+        status = take_run_adapter(&t->own, o->lora, *c->path ? c->path : NULL, t->model, err);
+    inner.learner.lora = o->lora ? &t->own.params : NULL;
     if (status == WEFT_OK)
         status = trainer_init(&t->trainer, &t->model->model, &t->data, &inner, err);
     t->has_trainer = status == WEFT_OK;
@@ -340,16 +371,32 @@ static weft_status train(const weft_train_options *o, const char *from, bool mad
     return status;
 }
 
-/* Refuses to overwrite a directory that has a model but is not a run of weft's. */
+/* Refuses to overwrite a directory that has a model or an adapter but is not a run of weft's. */
 OWN_FRAME static weft_status refuse_model(const char *out, host *h, weft_error *err)
 {
+    static const char *const names[][2] = { { "config.json", "a model" },
+                                            { PEFT_CONFIG, "an adapter" } };
     char path[4096];
-    if (!path_join(path, sizeof path, out, "config.json"))
-        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", out);
-    if (!path_exists(path, h))
+    for (int i = 0; i < 2; i++) {
+        if (!path_join(path, sizeof path, out, names[i][0]))
+            return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", out);
+        if (path_exists(path, h))
+            return weft_fail(err, WEFT_EINVAL,
+                             "%s: holds %s but no checkpoint; give another directory", out,
+                             names[i][1]);
+    }
+    return WEFT_OK;
+}
+
+/* A run continues as what it is. */
+OWN_FRAME static weft_status check_kind(const weft_train_options *o, const checkpoint *c,
+                                        weft_error *err)
+{
+    const bool adapts = manifest_find(&c->manifest, PEFT_CONFIG) != NULL;
+    if (adapts == (o->lora != NULL))
         return WEFT_OK;
-    return weft_fail(err, WEFT_EINVAL,
-                     "%s: holds a model but no checkpoint; give another directory", out);
+    return weft_fail(err, WEFT_EINVAL, "%s: a run that trains %s; resume it %s --lora", o->out,
+                     adapts ? "an adapter" : "a model", adapts ? "with" : "without");
 }
 
 /* The start of the run: its newest checkpoint, the given model, or one that is created for it in
@@ -365,9 +412,9 @@ OWN_FRAME static weft_status find_start(const weft_train_options *o, checkpoint 
                          "%s: has a checkpoint of step %lld; resume it, or give another directory",
                          o->out, (long long)c->manifest.counters.step);
     if (*c->path)
-        return WEFT_OK;
+        return check_kind(o, c, err);
     status = refuse_model(o->out, h, err);
-    if (status != WEFT_OK)
+    if (status != WEFT_OK || o->lora)
         return status;
     return o->model ? begin_new_head(o, start_dir, made, h, err)
                     : begin_new_model(o, start_dir, made, h, err);
@@ -400,7 +447,7 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
         status = metrics_log_check(o.out, &h, err);
     if (status == WEFT_OK)
         status = find_start(&o, &c, start_dir, &made, &h, err);
-    const char *from = *c.path ? c.path : made ? start_dir : o.model;
+    const char *from = *c.path && !o.lora ? c.path : made ? start_dir : o.model;
     if (status == WEFT_OK)
         status = train(&o, from, made, &c, info, &h, err);
     /* A run that fails before its first checkpoint leaves nothing behind. */

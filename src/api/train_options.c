@@ -23,7 +23,7 @@ void weft_train_defaults(weft_train_options *options, size_t struct_size)
                              .beta1 = 0.9,
                              .beta2 = 0.99,
                              .eps = 1e-8,
-                             .weight_decay = 0.1,
+                             .weight_decay = -1,
                              .clip = 1,
                              .eval_every = 250,
                              .save_every = 250,
@@ -62,7 +62,7 @@ static weft_status check_numbers(const weft_train_options *o, weft_error *err)
         { "beta1", o->beta1, 0, 0.999999 },
         { "beta2", o->beta2, 0, 0.999999 },
         { "eps", o->eps, 0, 1 },
-        { "weight_decay", o->weight_decay, 0, 10 },
+        { "weight_decay", o->weight_decay, -1, 10 },
         { "clip", o->clip, 0, 1e9 },
         { "dropout", o->dropout, 0, 0.99 },
         { "smoothing", o->smoothing, 0, 0.99 },
@@ -74,12 +74,29 @@ static weft_status check_numbers(const weft_train_options *o, weft_error *err)
         { "threads", o->threads, 0, 1024 },
         { "image_size", (double)o->image_size, 0, 65535 },
         { "patch_size", (double)o->patch_size, 0, 65535 },
+        { "dpo_beta", o->dpo_beta, 0, 1000 },
         { "shift", (double)o->shift, 0, 65535 },
     };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (!(ranges[i].x >= ranges[i].lo && ranges[i].x <= ranges[i].hi))
             return weft_fail(err, WEFT_EINVAL, "%s is %g, expected %g to %g", ranges[i].what,
                              ranges[i].x, ranges[i].lo, ranges[i].hi);
+    return WEFT_OK;
+}
+
+/* What an adapter is trained with. */
+static weft_status check_lora(const weft_train_options *o, weft_error *err)
+{
+    if (!o->model)
+        return weft_fail(err, WEFT_EINVAL, "lora: no model given; expected one to adapt");
+    if (o->n_frozen > 0)
+        return weft_fail(err, WEFT_EINVAL,
+                         "lora: all weights of the model are frozen; choose the adapted ones with "
+                         "targets, and leave out frozen");
+    if (o->bf16)
+        return weft_fail(err, WEFT_EINVAL,
+                         "lora: products are computed as the model's format is served; convert the "
+                         "model to bf16, and leave out bf16");
     return WEFT_OK;
 }
 
@@ -108,6 +125,8 @@ static weft_status check(const weft_train_options *o, weft_error *err)
     if (o->preset && !init_model_preset(o->preset))
         return weft_fail(err, WEFT_EINVAL, "unknown preset \"%.40s\"; expected one of %s",
                          o->preset, INIT_MODEL_PRESETS);
+    if (o->lora && check_lora(o, err) != WEFT_OK)
+        return err->code;
     const weft_status status = check_numbers(o, err);
     if (status == WEFT_OK && (double)o->n_step * o->n_sample * o->n_part > (double)MAX_SAMPLE)
         return weft_fail(err, WEFT_EINVAL,
@@ -136,13 +155,14 @@ weft_status take_train_options(weft_train_options *to, const weft_train_options 
 
 learner_options learner_of(const weft_train_options *o, int n_thread)
 {
+    const double decay = o->weight_decay >= 0 ? o->weight_decay : o->lora ? 0 : 0.1;
     return (learner_options){ .n_thread = n_thread,
                               .n_group = o->n_group,
                               .recompute = o->recompute,
                               .bf16 = o->bf16,
                               .dropout = (real)o->dropout,
                               .smoothing = (real)o->smoothing,
-                              .adamw = { o->beta1, o->beta2, o->eps, o->weight_decay, o->clip },
+                              .adamw = { o->beta1, o->beta2, o->eps, decay, o->clip },
                               .frozen = o->frozen,
                               .n_frozen = o->n_frozen };
 }

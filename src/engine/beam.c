@@ -28,6 +28,7 @@ typedef struct search {
     mem *mem;
     const session *begun; /* has evaluated the prompt, or NULL */
     const weft_beam_options *opt;
+    adaption adapted;         /* of all sessions, unless `begun` has its own */
     int64_t n_prompt, n_made; /* tokens of the prompt, and of every live text after it */
     session **session;        /* [n_beam], sessions of the live texts; those after n_live are
                                * spare */
@@ -204,9 +205,11 @@ static void divide(search *s)
 static weft_status run_search(search *s, const int32_t *ids, int64_t n, weft_error *err)
 {
     const source_text from = { s->session[0], s->opt->source, s->opt->n_source };
-    const weft_status encoded = from.n > 0 ? engine_encode(s->engine, &from, 1, err) : WEFT_OK;
-    if (encoded != WEFT_OK)
-        return encoded;
+    weft_status ready = session_adapt(s->session[0], s->adapted.set, s->adapted.strength, err);
+    if (ready == WEFT_OK && from.n > 0)
+        ready = engine_encode(s->engine, &from, 1, err);
+    if (ready != WEFT_OK)
+        return ready;
     bool known = s->begun && s->begun->has_logits; /* the first step needs no forward */
     if (s->begun)
         session_copy(s->session[0], s->begun);
@@ -300,11 +303,14 @@ static weft_beams *copy_beams(const search *s, void *owner, weft_error *err)
 }
 
 weft_beams *beam_search(engine *e, const int32_t *ids, int64_t n, const weft_beam_options *o,
-                        const session *begun, void *owner, weft_error *err)
+                        adaption a, const session *begun, void *owner, weft_error *err)
 {
-    search s = {
-        .engine = e, .mem = &e->model->host->mem, .opt = o, .begun = begun, .n_prompt = n
-    };
+    search s = { .engine = e,
+                 .mem = &e->model->host->mem,
+                 .opt = o,
+                 .adapted = a,
+                 .begun = begun,
+                 .n_prompt = n };
     s.n_wide = (o->n_end > 1 ? 1 + o->n_end : 2) * o->n_beam;
     weft_beams *result = NULL;
     if (alloc_beams(&s, err) == WEFT_OK && run_search(&s, ids, n, err) == WEFT_OK)

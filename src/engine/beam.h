@@ -11,10 +11,11 @@
 
 #include "engine/session.h"
 
-/* o: with defaults filled in and `ends` set. begun: a session of the engine that has evaluated the
- * ids, whose pages the search shares, or NULL. NULL with err filled on failure. */
+/* o: with defaults filled in and `ends` set; a: the adapter that o names. begun: a session of the
+ * engine that has evaluated the ids, whose pages the search shares and whose adapter it has, or
+ * NULL. NULL with err filled on failure. */
 weft_beams *beam_search(engine *e, const int32_t *ids, int64_t n, const weft_beam_options *o,
-                        const session *begun, void *owner, weft_error *err);
+                        adaption a, const session *begun, void *owner, weft_error *err);
 
 /* Returns the owner that was passed in. */
 void *beams_free(weft_beams *b);

@@ -44,7 +44,7 @@ weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft
     if (o->n_batch < o->n_ctx || o->n_batch > MAX_BATCH)
         return weft_fail(err, WEFT_EINVAL, "n_batch is %d, expected %lld (the longest input) to %d",
                          o->n_batch, (long long)o->n_ctx, MAX_BATCH);
-    return WEFT_OK;
+    return rank_check(o->rank, err);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -54,6 +54,7 @@ weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft
 static void batch_largest(batch *b, const encode_engine_options *o)
 {
     b->n_row = b->n_seq = b->n_wanted = o->n_batch;
+    b->rank = o->rank;
     for (int i = 0; i < o->n_batch; i++) {
         b->row[i] = (batch_row){ .seq = i, .pos = (int32_t)(o->n_ctx - 1), .wanted = true };
         b->seq[i] = (sequence){ .first = i, .n = 1, .source = -1 };
@@ -146,11 +147,23 @@ void encode_engine_free(encode_engine *e)
     if (!e)
         return;
     mem *from = &e->model->host->mem;
+    lora_set_drop(e->adapted.set);
     run_free(&e->run);
     mem_free(from, e->features);
     batch_free(&e->batch, from);
     pool_free(e->pool);
     mem_free(from, e);
+}
+
+weft_status encode_engine_adapt(encode_engine *e, adaption a, weft_error *err)
+{
+    const weft_status status = adaption_check(a, e->opt.rank, err);
+    if (status != WEFT_OK)
+        return status;
+    lora_set_hold(a.set);
+    lora_set_drop(e->adapted.set);
+    e->adapted = a;
+    return WEFT_OK;
 }
 
 weft_status encode_engine_trace(encode_engine *e, const trace_spec *w, weft_error *err)
@@ -234,7 +247,9 @@ static void add_input(encode_engine *e, const weft_input *in)
     batch *b = &e->batch;
     const bool whole = one_row_per_text(m, e->opt.output);
     int64_t asked = 0; /* index into in->at */
-    b->seq[b->n_seq] = (sequence){ .first = b->n_row, .n = (int32_t)in->n, .source = -1 };
+    b->seq[b->n_seq] = (sequence){
+        .first = b->n_row, .n = (int32_t)in->n, .source = -1, .adapted = e->adapted
+    };
     if (in->features)
         memcpy(e->features + b->n_row * m->d_feature, in->features,
                (size_t)(in->n * m->d_feature) * sizeof *e->features);
@@ -258,6 +273,8 @@ static int64_t fill_inputs(encode_engine *e, const weft_input *in, int64_t n)
     int64_t taken = 0;
     e->batch.n_row = e->batch.n_seq = e->batch.n_wanted = 0;
     e->batch.features = e->features;
+    e->batch.rank = e->opt.rank;
+    e->batch.whole = adaption_whole(e->adapted);
     while (taken < n && in[taken].n <= e->opt.n_batch - e->batch.n_row)
         add_input(e, &in[taken++]);
     return taken;

@@ -15,6 +15,7 @@ typedef struct encode_engine_options {
     weft_encoder_output output;
     weft_pooling pooling; /* for WEFT_OUTPUT_POOLED; overrides the model's if set */
     bool normalize;       /* even if the model does not */
+    int64_t rank;         /* the largest of adapters that it may have; 0: it has none */
 } encode_engine_options;
 
 typedef struct encode_engine_plan {
@@ -29,6 +30,7 @@ typedef struct encode_engine {
     pool *pool;
     run run;
     batch batch;              /* room for n_batch rows, and as many sequences */
+    adaption adapted;         /* its set is held */
     float *features;          /* [n_batch, d_feature], if the model takes vectors */
     const weft_input *input;  /* the first of this forward */
     int64_t at_input, at_row; /* the next row of output: which input, and which of its rows */
@@ -52,6 +54,9 @@ int64_t encode_engine_rows(const encode_engine *e, const weft_input *in);
 
 /* Fills the outputs of n inputs; checks all inputs before it computes. */
 weft_status encode_engine_eval(encode_engine *e, const weft_input *in, int64_t n, weft_error *err);
+
+/* From now on it computes with this adapter, or with none: set NULL. */
+weft_status encode_engine_adapt(encode_engine *e, adaption a, weft_error *err);
 
 /* As engine_trace. */
 weft_status encode_engine_trace(encode_engine *e, const trace_spec *w, weft_error *err);

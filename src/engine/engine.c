@@ -11,7 +11,6 @@
 #define DEFAULT_CTX   4096
 #define MAX_BATCH     65536
 #define SESSION_BYTES 1024 /* a session and its handle */
-#define MAX_RANK      4096
 #define MAX_CACHE     ((int64_t)INT32_MAX * PAGE_ROWS)
 
 /* Bound for an engine, its list of threads, its copies of works, the calling thread's side stack,
@@ -50,12 +49,9 @@ weft_status engine_resolve(const model *m, engine_options *o, weft_error *err)
     if (o->n_cache < 1 || o->n_cache > MAX_CACHE)
         return weft_fail(err, WEFT_EINVAL, "n_cache is %lld, expected 1 to %lld positions",
                          (long long)o->n_cache, (long long)MAX_CACHE);
-    if (o->rank < 0 || o->rank > MAX_RANK)
-        return weft_fail(err, WEFT_EINVAL, "adapter_rank is %lld, expected 0 to %d",
-                         (long long)o->rank, MAX_RANK);
     if (o->n_batch > o->n_session * o->n_ctx)
         o->n_batch = (int)(o->n_session * o->n_ctx); /* no batch can have more rows */
-    return WEFT_OK;
+    return rank_check(o->rank, err);
 }
 
 /* The largest possible batch: every row at the end of the context, one wanted row per session, or

@@ -4,6 +4,8 @@
  * So it cannot drift from the memory that a forward needs. */
 #include "engine/forward.h"
 
+#include <math.h>
+
 /* Heads pass logits to a reader in parts; a dry run has no reader. */
 static void discard_logits(void *ud, const tensor *z, int64_t first)
 {
@@ -65,4 +67,29 @@ void forward_watch(run *r, const trace_spec *w)
     r->hook_ud = w->hook_ud;
     r->observe = w->observe;
     r->observe_ud = w->observe_ud;
+}
+
+weft_status rank_check(int64_t rank, weft_error *err)
+{
+    if (rank >= 0 && rank <= MAX_ADAPTER_RANK)
+        return WEFT_OK;
+    return weft_fail(err, WEFT_EINVAL, "adapter_rank is %lld, expected 0 to %d", (long long)rank,
+                     MAX_ADAPTER_RANK);
+}
+
+weft_status adaption_check(adaption a, int64_t rank, weft_error *err)
+{
+    const lora_set *set = a.set;
+    if (!isfinite(a.strength))
+        return weft_fail(err, WEFT_EINVAL, "the strength of an adapter must be finite");
+    if (set && set->rank > rank)
+        return weft_fail(err, WEFT_EINVAL,
+                         "an adapter of rank %lld; the engine was made for ranks up to %lld: raise "
+                         "adapter_rank",
+                         (long long)set->rank, (long long)rank);
+    if (set && (set->replaces || set->scales) && a.strength != 0 && a.strength != 1)
+        return weft_fail(err, WEFT_EINVAL,
+                         "an adapter with whole weights or gains has strength 0 or 1, not %g",
+                         (double)a.strength);
+    return WEFT_OK;
 }

@@ -33,6 +33,14 @@ weft_status forward_predict(const model *m, const batch *b, forward_fn *fn, cons
 weft_status forward_make(run *r, const model *m, const forward_plan *plan, const trace_parts *show,
                          pool *threads, logits_fn *read, void *ud, weft_error *err);
 
+#define MAX_ADAPTER_RANK 4096
+
+/* Is this a largest rank of adapters? */
+weft_status rank_check(int64_t rank, weft_error *err);
+
+/* Can sequences have this adapter, in forwards that were made for ranks up to `rank`? */
+weft_status adaption_check(adaption a, int64_t rank, weft_error *err);
+
 /* Does the run have the memory for these parts? */
 bool forward_shows(const run *r, const trace_parts *show);
 

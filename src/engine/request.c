@@ -64,6 +64,7 @@ request *request_new(const request_spec *from, const engine *e, weft_error *err)
     r->key = -1;
     snprintf(r->key_name, sizeof r->key_name, "%s", from->key);
     r->spec.key = r->key_name;
+    lora_set_hold(r->spec.adapted.set);
     r->text = (generation){ .mem = m,
                             .n_vocab = e->model->n_vocab,
                             .tokenizer = from->tokenizer,
@@ -104,6 +105,7 @@ void request_free(request *r, mem *m)
     drop_copy(m, r->spec.sampling.breakers);
     drop_copy(m, r->spec.sampling.chain);
     drop_copy(m, r->spec.source);
+    lora_set_drop(r->spec.adapted.set);
     mem_free(m, r->ids);
     mem_free(m, r->told);
     mem_free(m, r);
@@ -142,6 +144,8 @@ weft_status request_begin(request *r, session *s)
         r->text.sampler = sampler_new(r->text.mem, e->model->n_vocab, &r->spec.sampling, &r->err);
         status = r->text.sampler ? WEFT_OK : r->err.code;
     }
+    if (status == WEFT_OK)
+        status = session_adapt(s, r->spec.adapted.set, r->spec.adapted.strength, &r->err);
     if (status == WEFT_OK && r->spec.source)
         status = engine_encode(e, &(source_text){ s, r->spec.source, r->spec.n_source }, 1,
                                &r->err);
@@ -154,6 +158,7 @@ weft_status request_begin(request *r, session *s)
         r->began = true;
         return WEFT_OK;
     }
+    session_drop_adapter(s);
     sampler_free(r->text.sampler);
     r->text.sampler = NULL;
     return status;
@@ -168,7 +173,7 @@ session *request_pause(request *r)
         r->mu = r->text.sampler->mu;
     sampler_free(r->text.sampler);
     r->text.sampler = NULL;
-    session_forget_source(s);
+    session_drop_adapter(s);
     s->read = NULL;
     s->read_ud = NULL;
     r->session = NULL;

@@ -20,6 +20,7 @@ typedef struct request_spec {
     constraint *constraint; /* or NULL */
     const int32_t *source;
     int64_t n_source;
+    adaption adapted; /* its set is held by the request */
     const char *key;
     int priority;
     weft_generate_fn *fn;

@@ -32,6 +32,10 @@ static void arrive(scheduler *s, request *r)
     assert(s->n_waiting < s->room);
     s->waiting[s->n_waiting++] = r;
     r->key = fair_keys_enter(&s->keys, r->key_name);
+    if (r->spec.adapted.set && r->spec.adapted.strength != 0) {
+        r->root.adapter = r->spec.adapted.set->serial;
+        r->root.strength = r->spec.adapted.strength;
+    }
     r->root.salt = s->opt.share_prefixes ? 0 : s->keys.key[r->key].salt;
     if (!r->spec.source)
         return;

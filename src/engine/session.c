@@ -79,20 +79,19 @@ static void take_adaption(session *s, adaption a)
 
 weft_status session_adapt(session *s, lora_set *set, real strength, weft_error *err)
 {
-    if (!isfinite(strength))
-        return weft_fail(err, WEFT_EINVAL, "the strength of an adapter must be finite");
-    if (set && set->rank > s->engine->opt.rank)
-        return weft_fail(err, WEFT_EINVAL,
-                         "an adapter of rank %lld; the engine was made for ranks up to %lld: raise "
-                         "adapter_rank",
-                         (long long)set->rank, (long long)s->engine->opt.rank);
-    if (set && (set->replaces || set->scales) && strength != 0 && strength != 1)
-        return weft_fail(err, WEFT_EINVAL,
-                         "an adapter with whole weights or gains has strength 0 or 1, not %g",
-                         (double)strength);
+    const weft_status status = adaption_check((adaption){ set, strength }, s->engine->opt.rank,
+                                              err);
+    if (status != WEFT_OK)
+        return status;
     session_forget_source(s);
     take_adaption(s, (adaption){ set, set ? strength : 0 });
     return WEFT_OK;
+}
+
+void session_drop_adapter(session *s)
+{
+    session_forget_source(s);
+    take_adaption(s, (adaption){ 0 });
 }
 
 weft_status session_rewind(session *s, int64_t length, weft_error *err)

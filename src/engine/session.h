@@ -41,11 +41,13 @@ void session_free(session *s);
  * and its source, which were computed without it. */
 weft_status session_adapt(session *s, lora_set *set, real strength, weft_error *err);
 
+/* The session has none any more, and loses its tokens and source. */
+void session_drop_adapter(session *s);
+
 /* The adapter, if it has weights in place of the model's; or NULL. */
 static inline const lora_set *session_whole(const session *s)
 {
-    const adaption *a = &s->adapted;
-    return a->set && a->set->replaces && a->strength != 0 ? a->set : NULL;
+    return adaption_whole(s->adapted);
 }
 
 /* Creates a session with the same tokens and logits; allocates no page. */
@@ -66,9 +68,10 @@ weft_status session_sync(session *s, const int32_t *ids, int64_t n, int64_t *reu
                          weft_error *err);
 
 /* Saves to a file and loads it, in the format of docs/SESSIONS.md: tokens, logits, cache rows. A
- * file only fits engines of the same model with the same format of keys and values. */
+ * file only fits engines of the same model with the same format of keys and values, and the adapter
+ * that it was saved with. */
 weft_status session_save(const session *s, const char *path, weft_error *err);
-session *session_restore(engine *e, const char *path, weft_error *err);
+session *session_restore(engine *e, const char *path, adaption a, weft_error *err);
 
 /* Releases everything after `length`, which must not exceed the current length. */
 void session_cut(session *s, int64_t length);

@@ -1,10 +1,12 @@
 /* session_file.c - sessions on disk. All numbers are little-endian.
  *
  *     +----------------------------------------------------------------------+
- *     | "WEFTSESS"   version 1   has logits: 0 or 1                  8 4 4   |
+ *     | "WEFTSESS"   version 1 or 2   has logits: 0 or 1             8 4 4   |
  *     | model   n tokens   V tokens of the vocabulary   B bytes a    8 8 8 8 |
  *     |   position has in all streams                                        |
  *     | format of keys and values, kernels that made them: names      16 16  |
+ *     +----------------------------------------------------------------------+
+ *     | version 2: fingerprint of the adapter, its strength         8 8      |
  *     +----------------------------------------------------------------------+
  *     | tokens                                                         4 n   |
  *     | logits after the last one, if any                              4 V   |
@@ -14,7 +16,8 @@
  *     +----------------------------------------------------------------------+
  *
  * `model` is a hash of the configuration and of every weight's name, type, shape and bytes: weights
- * that differ anywhere, even only in format, make another model. An engine computes it once. */
+ * that differ anywhere, even only in format, make another model. An engine computes it once. A
+ * session without an adapter, or with one at strength 0, is written as version 1. */
 #include "engine/session.h"
 
 #include "base/checked.h"
@@ -23,7 +26,8 @@
 
 #include <string.h>
 
-#define VERSION 1
+#define VERSION         1
+#define VERSION_ADAPTED 2
 
 static const char magic[8] = { 'W', 'E', 'F', 'T', 'S', 'E', 'S', 'S' };
 
@@ -34,7 +38,13 @@ typedef struct header {
     char cache[16], kernels[16];
 } header;
 
-_Static_assert(sizeof(header) == 80, "written as it lies in memory");
+typedef struct adapted_header {
+    uint64_t adapter;
+    double strength;
+} adapted_header;
+
+_Static_assert(sizeof(header) == 80 && sizeof(adapted_header) == 16,
+               "written as they lie in memory");
 
 /* ---- which model ----------------------------------------------------------------------------- */
 
@@ -125,6 +135,13 @@ static weft_status fingerprint(engine *e, uint64_t *print, weft_error *err)
 
 /* ---- both ways ------------------------------------------------------------------------------- */
 
+/* What changes the rows: all 0 for no adapter, and for one at strength 0. */
+static adapted_header describe_adapter(adaption a)
+{
+    const bool any = a.set && a.strength != 0;
+    return (adapted_header){ any ? a.set->fingerprint : 0, any ? (double)a.strength : 0 };
+}
+
 /* The header for a session of n tokens. */
 static weft_status session_describe(engine *e, uint64_t n, bool has_logits, header *h,
                                     weft_error *err)
@@ -174,18 +191,24 @@ weft_status session_save(const session *s, const char *path, weft_error *err)
     const cache *c = &s->cache;
     writer w;
     header h;
+    const adapted_header with = describe_adapter(s->adapted);
     if (model_has_source(s->engine->model))
         return weft_fail(err, WEFT_EUNSUPPORTED, "a session with a source cannot be saved");
-    if (s->adapted.set)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "a session with an adapter cannot be saved");
     const weft_status status = session_describe(s->engine, (uint64_t)c->length, s->has_logits, &h,
                                                 err);
     if (status != WEFT_OK)
         return status;
+    if (with.strength != 0 && with.adapter == 0)
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "a session cannot be saved with an adapter that is being trained");
+    if (with.strength != 0)
+        h.version = VERSION_ADAPTED;
     xxh64_begin(&w.sum);
     save_begin(&w.save, s->engine->model->host, err);
     save_file(&w.save, path);
     session_put(&w, &h, sizeof h);
+    if (with.strength != 0)
+        session_put(&w, &with, sizeof with);
     session_put(&w, s->ids, (size_t)c->length * sizeof *s->ids); /* bounded: in memory */
     if (s->has_logits)
         session_put(&w, s->logits, (size_t)h.n_vocab * sizeof *s->logits); /* bounded: in memory */
@@ -265,23 +288,57 @@ static weft_status check_header(const source *s, const engine *e, const header *
     return WEFT_OK;
 }
 
-static weft_status read_session_header(source *s, engine *e, header *h)
+/* Compares the adapter that the file was saved with and the one that was given. */
+static weft_status check_adapter_of(const source *s, const adapted_header *found,
+                                    const adapted_header *given)
 {
     const char *path = s->reader.path;
+    if (found->strength == 0 && given->strength == 0)
+        return WEFT_OK;
+    if (found->strength == 0 || given->strength == 0)
+        return weft_fail(s->err, WEFT_EINVAL, "%s: saved with%s an adapter; restore it with%s",
+                         path, found->strength == 0 ? "out" : "",
+                         found->strength == 0 ? "out one" : " the same");
+    if (found->adapter != given->adapter)
+        return weft_fail(s->err, WEFT_EINVAL,
+                         "%s: saved with another adapter (%016llx) than the one given (%016llx)",
+                         path, (unsigned long long)found->adapter,
+                         (unsigned long long)given->adapter);
+    if (found->strength != given->strength)
+        return weft_fail(s->err, WEFT_EINVAL,
+                         "%s: saved with its adapter at strength %g; found strength %g", path,
+                         found->strength, given->strength);
+    return WEFT_OK;
+}
+
+static weft_status too_short(const source *s, uint64_t size)
+{
+    return weft_fail(s->err, WEFT_EFORMAT, "%s: %llu bytes; too short for a saved session",
+                     s->reader.path, (unsigned long long)size);
+}
+
+static weft_status read_session_header(source *s, engine *e, header *h, adapted_header *with)
+{
+    const char *path = s->reader.path;
+    const uint64_t size = s->reader.left;
     header own;
-    if (s->reader.left < sizeof *h)
-        return weft_fail(s->err, WEFT_EFORMAT, "%s: %llu bytes; too short for a saved session",
-                         path, (unsigned long long)s->reader.left);
+    if (size < sizeof *h)
+        return too_short(s, size);
     weft_status status = session_get(s, h, sizeof *h);
     if (status != WEFT_OK)
         return status;
     if (memcmp(h->magic, magic, sizeof magic) != 0)
         return weft_fail(s->err, WEFT_EFORMAT, "%s: not a saved session", path);
-    if (h->version != VERSION)
+    if (h->version != VERSION && h->version != VERSION_ADAPTED)
         return weft_fail(s->err, WEFT_EUNSUPPORTED,
-                         "%s: session format version %u; expected version %d", path,
-                         (unsigned)h->version, VERSION);
-    status = session_describe(e, h->n_token, h->has_logits, &own, s->err);
+                         "%s: session format version %u; expected version %d or %d", path,
+                         (unsigned)h->version, VERSION, VERSION_ADAPTED);
+    if (h->version == VERSION_ADAPTED && s->reader.left < sizeof *with)
+        return too_short(s, size);
+    if (h->version == VERSION_ADAPTED)
+        status = session_get(s, with, sizeof *with);
+    if (status == WEFT_OK)
+        status = session_describe(e, h->n_token, h->has_logits, &own, s->err);
     return status == WEFT_OK ? check_header(s, e, h, &own) : status;
 }
 
@@ -339,15 +396,21 @@ static weft_status read_body(source *s, session *t, const header *h)
     return status;
 }
 
-session *session_restore(engine *e, const char *path, weft_error *err)
+session *session_restore(engine *e, const char *path, adaption a, weft_error *err)
 {
     source s = { .err = err };
     header h;
+    adapted_header found = { 0 };
+    const adapted_header given = describe_adapter(a);
     if (reader_open(&s.reader, path, e->model->host, err) != WEFT_OK)
         return NULL;
     xxh64_begin(&s.sum);
-    session *t = read_session_header(&s, e, &h) == WEFT_OK ? session_new(e, err) : NULL;
-    if (t && read_body(&s, t, &h) != WEFT_OK) {
+    session *t = NULL;
+    if (read_session_header(&s, e, &h, &found) == WEFT_OK &&
+        check_adapter_of(&s, &found, &given) == WEFT_OK)
+        t = session_new(e, err);
+    if (t &&
+        (session_adapt(t, a.set, a.strength, err) != WEFT_OK || read_body(&s, t, &h) != WEFT_OK)) {
         session_free(t);
         t = NULL;
     }

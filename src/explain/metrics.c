@@ -49,7 +49,11 @@ static weft_status read_metrics_line(metrics *m, const json_t *line, const char 
                     .tokens_per_second = number_of(line, "tokens_per_second"),
                     .share = number_of(line, "share"),
                     .val_loss = number_of(line, "val_loss"),
-                    .val_accuracy = number_of(line, "val_accuracy") };
+                    .val_accuracy = number_of(line, "val_accuracy"),
+                    .margin = number_of(line, "margin"),
+                    .right = number_of(line, "right"),
+                    .logp_chosen = number_of(line, "logp_chosen"),
+                    .logp_rejected = number_of(line, "logp_rejected") };
     return read_sample(m, to, line, err);
 }
 

@@ -16,7 +16,8 @@ typedef struct metric {
     double step;
     double loss, smoothed, lr, grad_norm, tokens, tokens_per_second, share, val_loss; /* or NaN */
     double val_accuracy;
-    const char *sample; /* or NULL */
+    double margin, right, logp_chosen, logp_rejected; /* of pairs (DPO) */
+    const char *sample;                               /* or NULL */
     size_t sample_length;
 } metric;
 

@@ -242,6 +242,32 @@ static const chart right_chart = {
     .n_series = 1,
 };
 
+/* Of pairs (DPO). A chosen answer that becomes less likely is the usual trap. */
+static const chart pair_charts[] = {
+    { .title = "Margin of the preferred answer",
+      .width = 330,
+      .height = 210,
+      .right = 54,
+      .series = { { SERIES_CLOUD, FIELD(margin), "a", NULL },
+                  { SERIES_LINE, FIELD(margin), "a", "" } },
+      .n_series = 2 },
+    { .title = "Share of pairs with a margin above 0",
+      .width = 330,
+      .height = 210,
+      .right = 54,
+      .from_zero = true,
+      .series = { { SERIES_CLOUD, FIELD(right), "c", NULL },
+                  { SERIES_LINE, FIELD(right), "c", "" } },
+      .n_series = 2 },
+    { .title = "Log-probability of both answers",
+      .width = 330,
+      .height = 210,
+      .right = 66,
+      .series = { { SERIES_LINE, FIELD(logp_chosen), "a", "chosen" },
+                  { SERIES_LINE, FIELD(logp_rejected), "b", "rejected" } },
+      .n_series = 2 },
+};
+
 /* The chart at full width, and a second one for phones. */
 static void put_wide(chart c, const metrics *m, buffer *b)
 {
@@ -260,14 +286,21 @@ static void put_wide(chart c, const metrics *m, buffer *b)
     buffer_text(b, "</div>\n");
 }
 
+static void put_three(const chart c[3], const metrics *m, buffer *b)
+{
+    buffer_text(b, "<div class=\"three\">\n");
+    for (int i = 0; i < 3; i++)
+        chart_draw(&c[i], m, b);
+    buffer_text(b, "</div>\n");
+}
+
 static void put_charts(const metrics *m, buffer *b)
 {
     put_wide(loss_chart, m, b);
     put_wide(right_chart, m, b);
-    buffer_text(b, "<div class=\"three\">\n");
-    for (size_t i = 0; i < sizeof small_charts / sizeof *small_charts; i++)
-        chart_draw(&small_charts[i], m, b);
-    buffer_text(b, "</div>\n");
+    if (chart_has(&pair_charts[0].series[0], m))
+        put_three(pair_charts, m, b);
+    put_three(small_charts, m, b);
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */

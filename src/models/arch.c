@@ -350,6 +350,12 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
     if (!text)
         return err->code;
     m->config = &m->file;
+    const meta *type = gguf ? container_meta(&m->file, "general.type") : NULL;
+    if (type && type->type == META_TEXT && strcmp(type->text, "adapter") == 0)
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "%s: an adapter; expected a model; give the adapter's model, and this "
+                         "file with --lora",
+                         m->file.meta_path);
     if (gguf && kept_is_own(&m->file)) {
         const weft_status status = read_own(m, text, err);
         if (status != WEFT_OK)

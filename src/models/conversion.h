@@ -24,6 +24,10 @@ typedef struct convert_options {
     float *const *importance; /* [n_importance] of the columns of each parameter, in the order of
                                * binding, NULL for those not known; or NULL */
     int64_t n_importance;
+    const stored *const *merged; /* [n_merged] f32 in the layout of each parameter, in place of the
+                                  * file's, NULL for those that stay; or NULL */
+    int64_t n_merged;
+    const stored *head; /* likewise, of a head that shares the embedding in the file; or NULL */
 } convert_options;
 
 typedef struct convert_report {
@@ -136,6 +140,9 @@ void convert_restore_files(conversion *c, const char *directory);
 /* Takes quantization_config out of the config.json of a directory: what is written is not quantised
  * as it says. */
 weft_status convert_plain_config(conversion *c);
+
+/* The configuration of a model whose head has a matrix of its own from now on. */
+weft_status convert_untied_config(conversion *c);
 
 /* Both write all files of their format to c->save. */
 void convert_to_gguf(conversion *c, const char *path);

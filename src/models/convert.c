@@ -119,7 +119,9 @@ static weft_status read_texts(conversion *c)
         status = file_open(&c->text_file[i], path, WEFT_LOAD_COPY, c->host, c->err);
         c->text[i] = (small_text){ file_text(&c->text_file[i]), c->text_file[i].size };
     }
-    return status == WEFT_OK && !c->from_gguf ? convert_plain_config(c) : status;
+    if (status == WEFT_OK && !c->from_gguf)
+        status = convert_plain_config(c);
+    return status == WEFT_OK && c->o->head ? convert_untied_config(c) : status;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -203,6 +205,22 @@ static const char *gguf_name(conversion *c, int64_t i)
     return arena_text(&c->store, whole, (size_t)n, c->err);
 }
 
+/* A tensor that is not the file's: rows and columns are as the model has them, and gains are whole.
+ * Where the file's was quantised and no type is requested, rounding again would lose much of what
+ * was merged. */
+static weft_status put_merged(conversion *c, const stored *merged, const origin *o, outgoing *t)
+{
+    const bool gguf = c->report->to == WEFT_FORMAT_GGUF;
+    if (o->stack || o->ways)
+        return weft_fail(c->err, WEFT_EUNSUPPORTED, "tensor %s: experts cannot be merged", t->name);
+    t->flip = o->flip && !gguf;
+    t->shift = o->gain && !gguf ? -1 : 0;
+    if (!c->o->target && t->type->block > 1)
+        t->type = &dtype_f16;
+    t->from = merged;
+    return WEFT_OK;
+}
+
 static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
 {
     const model *m = &c->m;
@@ -229,6 +247,8 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
     t->stack = o->stack;
     t->expert = o->stack ? o->expert : -1;
     t->type = gguf ? type_for_gguf(c, w, o, &t->instead) : type_for_hf(c, w, o->from);
+    if (i < c->o->n_merged && c->o->merged[i] && put_merged(c, c->o->merged[i], o, t) != WEFT_OK)
+        return c->err->code;
     if (outgoing_follows(c, t))
         t->type = t[-1].type; /* one tensor, one type */
     if (!gguf && o->flip) {
@@ -244,6 +264,27 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
                               : stored_bytes(t->type, t->n_dim, t->shape, &t->bytes);
     t->bytes = t->woven_in ? 0 : t->bytes;
     if (!fits)
+        return weft_fail(c->err, WEFT_EFORMAT, "tensor %s is too large", t->name);
+    return WEFT_OK;
+}
+
+/* The head that shared the embedding gets a tensor of its own, of the same type. */
+static weft_status add_head(conversion *c, outgoing *t)
+{
+    const tied_head *tied = &c->m.notes->tied;
+    const bool gguf = c->report->to == WEFT_FORMAT_GGUF;
+    int64_t i = 0;
+    while (i < c->m.n_param && c->m.param[i] != tied->table)
+        i++;
+    if (i == c->m.n_param || !tied->hf)
+        return weft_fail(c->err, WEFT_EUNSUPPORTED, "%s: the head has no name of its own",
+                         c->m.file.path);
+    *t = c->tensor[i];
+    t->from = c->o->head;
+    t->name = gguf ? "output.weight" : tied->hf;
+    if (!c->o->target && c->m.notes->origin[i].from->type->block > 1)
+        t->type = &dtype_f16;
+    if (!stored_bytes(t->type, t->n_dim, t->shape, &t->bytes))
         return weft_fail(c->err, WEFT_EFORMAT, "tensor %s is too large", t->name);
     return WEFT_OK;
 }
@@ -305,11 +346,13 @@ static weft_status list_tensors(conversion *c)
 {
     const model *m = &c->m;
     weft_status status = WEFT_OK;
-    c->tensor = arena_alloc(&c->store, (size_t)(m->n_param + 2) * sizeof *c->tensor, c->err);
+    c->tensor = arena_alloc(&c->store, (size_t)(m->n_param + 3) * sizeof *c->tensor, c->err);
     if (!c->tensor)
         return WEFT_ENOMEM;
     for (int64_t i = 0; i < m->n_param && status == WEFT_OK; i++)
         status = add_tensor(c, i, &c->tensor[c->n_tensor++]);
+    if (status == WEFT_OK && c->o->head)
+        status = add_head(c, &c->tensor[c->n_tensor++]);
     const bool tables = status == WEFT_OK && c->report->to == WEFT_FORMAT_GGUF && !c->own;
     const bool far = m->rope.scaling == ROPE_LONG;
     const bool freqs = c->from_gguf ? m->rope.divisor && !far : m->rope.scaling == ROPE_LLAMA3;

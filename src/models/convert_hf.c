@@ -302,20 +302,17 @@ static int hf_put_piece(const char *text, size_t n, void *ud)
     return 0;
 }
 
-weft_status convert_plain_config(conversion *c)
+/* The text of config.json with a change; false from it: no memory. */
+static weft_status change_config(conversion *c, bool (*change)(json_t *root))
 {
-    static const char key[] = "quantization_config";
-    small_text *t = &c->text[TEXT_CONFIG];
-    if (!t->text || !container_meta(&c->m.file, "quantization_config.quant_method"))
-        return WEFT_OK;
     buffer b;
+    small_text *t = &c->text[TEXT_CONFIG];
     buffer_begin(&b, &c->host->mem, c->err);
     json_section_begin(&c->host->mem);
     json_t *root = json_read((const uint8_t *)t->text, t->length, true, text_files[TEXT_CONFIG],
                              c->err);
     weft_status status = root ? WEFT_OK : c->err->code;
-    if (root && (json_object_del(root, key) != 0 ||
-                 json_dump_callback(root, hf_put_piece, &b, JSON_INDENT(2)) != 0))
+    if (root && (!change(root) || json_dump_callback(root, hf_put_piece, &b, JSON_INDENT(2)) != 0))
         status = weft_fail(c->err, WEFT_ENOMEM, "%s: no memory to write it",
                            text_files[TEXT_CONFIG]);
     json_section_end();
@@ -327,6 +324,35 @@ weft_status convert_plain_config(conversion *c)
     buffer_end(&b);
     *t = text ? (small_text){ text, n } : *t;
     return text ? WEFT_OK : status != WEFT_OK ? status : WEFT_ENOMEM;
+}
+
+static bool drop_quantisation(json_t *root)
+{
+    return json_object_del(root, "quantization_config") == 0;
+}
+
+weft_status convert_plain_config(conversion *c)
+{
+    if (!c->text[TEXT_CONFIG].text ||
+        !container_meta(&c->m.file, "quantization_config.quant_method"))
+        return WEFT_OK;
+    return change_config(c, drop_quantisation);
+}
+
+static bool untie(json_t *root)
+{
+    return json_object_set_new(root, "tie_word_embeddings", json_false()) == 0;
+}
+
+weft_status convert_untied_config(conversion *c)
+{
+    export_notes *notes = c->m.notes;
+    for (int i = 0; i < notes->n_value; i++)
+        if (notes->value[i].hf && strcmp(notes->value[i].hf, "tie_word_embeddings") == 0) {
+            notes->value[i].value = (meta){ .type = META_BOOL };
+            notes->value[i].is_set = true;
+        }
+    return c->text[TEXT_CONFIG].text ? change_config(c, untie) : WEFT_OK;
 }
 
 /* Updates the type in the configuration: readers trust it even if the weights have another. */

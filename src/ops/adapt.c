@@ -1,7 +1,10 @@
 /* adapt.c - what adapters add, group by group: neighbouring rows with one adapter. */
 #include "ops/adapt.h"
 
+#include "base/rng.h"
 #include "tensor/tape.h"
+
+#include <assert.h>
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
@@ -78,12 +81,15 @@ static bool any_group(row_range of, int64_t rows, const tensor *w, bool table, b
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
-/* Scratch memory for n rows: A x, then a left side as products pack it. */
+/* Scratch memory for n rows: x with dropout, A x, in backward dy B, then a left side as products
+ * pack it. */
 static size_t adapt_bytes(const run *r, int64_t n_row, const tensor *w)
 {
     const int64_t rank = w->slot && r->at.batch ? r->at.batch->rank : 0;
-    const int64_t each = rank > 0 ? 2 * rank + cols(w) : 0;
-    return (size_t)(n_row * each) * sizeof(real) + (rank > 0 ? 2 * SIDE_ALIGN : 0);
+    const int64_t widest = r->tape && rows(w) > cols(w) ? rows(w) : cols(w);
+    const int64_t dropped = r->lora_dropout > 0 ? cols(w) : 0;
+    const int64_t each = rank > 0 ? dropped + 3 * rank + widest : 0;
+    return (size_t)(n_row * each) * sizeof(real) + (rank > 0 ? 4 * SIDE_ALIGN : 0);
 }
 
 static void *aligned(void *at)
@@ -91,33 +97,89 @@ static void *aligned(void *at)
     return (void *)(((uintptr_t)at + SIDE_ALIGN - 1) / SIDE_ALIGN * SIDE_ALIGN);
 }
 
-/* y += s B t (+ s c), then y *= g; t is overwritten. */
-static void add_low_rank(run *r, matrix y, matrix t, const group *g, void *room)
+static void multiply(matrix m, real by)
+{
+    for (int64_t i = 0; i < m.rows; i++)
+        for (int64_t k = 0; k < m.cols; k++)
+            m.at[i * m.stride + k] *= by;
+}
+
+/* y += s B t (+ s c), then y *= g; t is overwritten. The outputs are those of W from row `row0` on. */
+static void add_low_rank(run *r, matrix y, matrix t, const group *g, int64_t row0, void *room)
 {
     const lora *p = g->p;
-    for (int64_t i = 0; i < t.rows; i++)
-        for (int64_t k = 0; k < t.cols; k++)
-            t.at[i * t.stride + k] *= g->scale;
-    product_f32(r, y, true, t, &p->b, room);
+    const tensor b = tensor_rows(p->b, row0, y.cols);
+    multiply(t, g->scale);
+    product_f32(r, y, true, t, &b, room);
     for (int64_t i = 0; i < y.rows; i++) {
         real *row = y.at + i * y.stride;
         if (p->bias)
-            r->kern->axpy(row, g->scale, p->bias, y.cols);
+            r->kern->axpy(row, g->scale, p->bias + row0, y.cols);
         if (p->gain)
-            r->kern->mul(row, row, p->gain, y.cols);
+            r->kern->mul(row, row, p->gain + row0, y.cols);
     }
+}
+
+static matrix scratch(void *room, int64_t n_row, int64_t n_col)
+{
+    return (matrix){ .at = aligned(room), .rows = n_row, .cols = n_col, .stride = n_col };
 }
 
 static matrix low_rank_of(void *room, const group *g)
 {
-    const int64_t rank = rows(&g->p->a);
-    return (matrix){ .at = aligned(room), .rows = g->n, .cols = rank, .stride = rank };
+    return scratch(room, g->n, rows(g->p->a));
 }
 
 static void *after(matrix t)
 {
     return aligned(t.at + t.rows * t.cols);
 }
+
+/* ---- dropout --------------------------------------------------------------------------------- */
+
+#define LORA_STREAM ((uint64_t)1 << 62) /* its random numbers' streams; ops have smaller ones */
+
+typedef struct dropping {
+    matrix to, from;
+    uint64_t stream;
+    bool add;
+} dropping;
+
+static void drop_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+{
+    const dropping *d = ctx;
+    const real p = r->lora_dropout, keep = 1 / (1 - p);
+    for (int64_t i = i0; i < i1; i++) {
+        real *to = d->to.at + i * d->to.stride;
+        const real *from = d->from.at + i * d->from.stride;
+        const int64_t first = (d->from.of.first + i) * d->from.cols;
+        for (int64_t k = 0; k < d->from.cols; k++) {
+            const bool kept = (real)rng_uniform(r->key, d->stream, (uint64_t)(first + k)) >= p;
+            grad_put(&to[k], d->add, kept ? from[k] * keep : 0);
+        }
+    }
+}
+
+/* to (+)= from m / (1 - p); the rows are those of x. */
+static void drop(run *r, matrix to, bool add, matrix from, matrix x, const tensor *w)
+{
+    dropping d = { to, from, LORA_STREAM + (uint64_t)w->slot, add };
+    d.from.of = x.of;
+    parallel(r, from.rows, 8 * from.cols, drop_rows, &d);
+}
+
+/* x as A is multiplied with it: x itself, or a copy in *room, which moves past it. */
+static matrix dropped(run *r, matrix x, const tensor *w, void **room)
+{
+    if (!(r->lora_dropout > 0))
+        return x;
+    const matrix to = scratch(*room, x.rows, x.cols);
+    drop(r, to, false, x, x, w);
+    *room = after(to);
+    return to;
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
 
 static void add_bias(run *r, matrix y, const tensor *bias)
 {
@@ -136,12 +198,120 @@ static void adapt(run *r, matrix y, matrix x, const tensor *w, const tensor *bia
         const bool gain = g.p && g.p->gain;
         add_bias(r, to, gain ? NULL : bias);
         if (g.p) {
-            const matrix t = low_rank_of(room, &g);
-            product_f32(r, t, false, some_rows(x, g.first, g.n), &g.p->a, after(t));
-            add_low_rank(r, to, t, &g, after(t));
+            void *at = room;
+            const matrix in = dropped(r, some_rows(x, g.first, g.n), w, &at);
+            const matrix t = low_rank_of(at, &g);
+            product_f32(r, t, false, in, g.p->a, after(t));
+            add_low_rank(r, to, t, &g, w->slot_row, after(t));
         }
         add_bias(r, to, gain ? bias : NULL);
     }
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+/* The adapter of w that the batch trains, or NULL. */
+static const lora *trained(const run *r, const tensor *w, bool table)
+{
+    const batch *b = r->at.batch;
+    for (int32_t s = 0; b && b->rank > 0 && w->slot && s < b->n_seq; s++) {
+        const lora *p = lora_of(b->seq[s].adapted, w, table);
+        if (p)
+            return p->a->needs_grad || p->b->needs_grad ? p : NULL;
+    }
+    return NULL;
+}
+
+void adapt_inputs(run *r, node *n, const tensor *w, bool table)
+{
+    const lora *p = r->tape || r->counting ? trained(r, w, table) : NULL;
+    if (!p)
+        return;
+    tensor **all = arena_alloc(&r->meta, (size_t)(n->n_more + 2) * sizeof *all, NULL);
+    for (int64_t i = 0; i < n->n_more; i++)
+        all[i] = n->more[i];
+    all[n->n_more++] = p->a;
+    all[n->n_more++] = p->b;
+    n->more = all;
+}
+
+/* One group; t = s x A^T, u = s dy B. `more`: A's gradient holds the part of other outputs. */
+static void group_back(run *r, matrix dx, matrix dy, matrix x, const tensor *w, const group *g,
+                       bool more)
+{
+    const lora *p = g->p;
+    const tensor b = tensor_rows(p->b, w->slot_row, dy.cols);
+    void *room = r->work;
+    const matrix in = dropped(r, x, w, &room), t = low_rank_of(room, g);
+    const matrix u = low_rank_of(after(t), g);
+    room = after(u);
+    product_f32(r, t, false, in, p->a, room);
+    multiply(t, g->scale);
+    product_f32_dx(r, u, false, dy, &b, room);
+    multiply(u, g->scale);
+    if (b.needs_grad)
+        product_f32_dw(r, &b, b.grad_written, dy, t, room);
+    if (p->a->needs_grad)
+        product_f32_dw(r, p->a, more || p->a->grad_written, u, in, room);
+    if (!dx.at)
+        return;
+    if (in.at == x.at) {
+        product_f32_dx(r, dx, true, u, p->a, room);
+    } else {
+        product_f32_dx(r, in, false, u, p->a, room);
+        drop(r, dx, true, in, x, w);
+    }
+}
+
+/* Gradients of all groups. A group that is trained has all rows. */
+static void adapt_back(run *r, const tensor *x, matrix dy, const tensor *w, bool more)
+{
+    row_walk k = walk_from(x->of);
+    group g = { 0 };
+    r->packed = (packed_rows){ 0 };
+    while (next_group(&k, dy.rows, w, false, &g)) {
+        if (!g.p)
+            continue;
+        assert(!g.p->gain && (g.n == dy.rows || !g.p->a->needs_grad));
+        matrix dx = { 0 };
+        if (x->needs_grad)
+            dx = some_rows(whole_grad(x), g.first, g.n);
+        group_back(r, dx, some_rows(dy, g.first, g.n), some_rows(whole(x), g.first, g.n), w, &g,
+                   more);
+    }
+}
+
+/* u [N, r] is added to the columns of dA that rows of the table were made of. */
+typedef struct table_back {
+    const lora *p;
+    matrix u;
+    index_fn *index_of;
+    const void *ctx;
+} table_back;
+
+/* Threads split the rows of A, so one thread sums all occurrences of an index. */
+static void collect_rank(const run *r, const void *ctx, int64_t k0, int64_t k1)
+{
+    const table_back *t = ctx;
+    const tensor *a = t->p->a;
+    for (int64_t k = k0; k < k1; k++) {
+        for (int64_t v = 0; !a->grad_written && v < cols(a); v++)
+            grad_row(a, k)[v] = 0;
+        for (int64_t i = 0; i < t->u.rows; i++)
+            grad_row(a, k)[t->index_of(r, t->ctx, i)] += t->u.at[i * t->u.stride + k];
+    }
+}
+
+/* t = rows of A^T */
+static void take_columns(const run *r, matrix t, const group *g, index_fn *index_of,
+                         const void *ctx)
+{
+    const tensor *a = g->p->a;
+    const size_t row_bytes = dtype_row_bytes(a->type, cols(a));
+    for (int64_t i = 0; i < g->n; i++)
+        for (int64_t c = 0; c < t.cols; c++)
+            a->type->decode(t.at + i * t.stride + c, (const char *)a->data + (size_t)c * row_bytes,
+                            index_of(r, ctx, g->first + i), 1);
 }
 
 /* ---- for ops --------------------------------------------------------------------------------- */
@@ -166,7 +336,20 @@ void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
     }
     const bool later = any_group(x.of, x.rows, w, false, true); /* some row has a gain */
     product_plain(r, y, x, w, later ? NULL : bias);
-    adapt(r, y, x, w, later ? bias : NULL, (char *)r->work + product_bytes(r, x.rows, w));
+    adapt(r, y, x, w, later ? bias : NULL, (char *)r->work + product_forward_bytes(x.rows, w));
+}
+
+void product_back(run *r, const tensor *x, bool add, matrix dy, const tensor *w, const tensor *b,
+                  bool more)
+{
+    if (x->needs_grad)
+        product_dx(r, whole_grad(x), add, dy, w);
+    if (w->needs_grad)
+        product_dw(r, w, w->grad_written, dy, whole(x));
+    if (b && b->needs_grad)
+        product_db(r, b, b->grad_written, dy);
+    if (any_group(x->of, dy.rows, w, false, false))
+        adapt_back(r, x, dy, w, more);
 }
 
 void table_plan(run *r, int64_t n_row, const tensor *table)
@@ -184,14 +367,28 @@ void adapt_table(run *r, matrix y, const tensor *table, index_fn *index_of, cons
     while (next_group(&k, y.rows, table, true, &g)) {
         if (!g.p)
             continue;
-        const tensor *a = &g.p->a;
-        const size_t row_bytes = dtype_row_bytes(a->type, cols(a));
         const matrix t = low_rank_of(r->work, &g);
-        for (int64_t i = 0; i < g.n; i++)
-            for (int64_t c = 0; c < t.cols; c++)
-                a->type->decode(t.at + i * t.stride + c,
-                                (const char *)a->data + (size_t)c * row_bytes,
-                                index_of(r, ctx, g.first + i), 1);
-        add_low_rank(r, some_rows(y, g.first, g.n), t, &g, after(t));
+        take_columns(r, t, &g, index_of, ctx);
+        add_low_rank(r, some_rows(y, g.first, g.n), t, &g, 0, after(t));
     }
+}
+
+void adapt_table_back(run *r, matrix dy, const tensor *table, index_fn *index_of, const void *ctx)
+{
+    const lora *p = trained(r, table, true);
+    row_walk k = walk_from(dy.of);
+    group g = { 0 };
+    if (!p || !next_group(&k, dy.rows, table, true, &g))
+        return;
+    assert(g.p == p && g.n == dy.rows && !p->gain);
+    const matrix t = low_rank_of(r->work, &g), u = low_rank_of(after(t), &g);
+    void *room = after(u);
+    r->packed = (packed_rows){ 0 };
+    take_columns(r, t, &g, index_of, ctx);
+    multiply(t, g.scale);
+    product_f32_dx(r, u, false, dy, p->b, room);
+    multiply(u, g.scale);
+    product_f32_dw(r, p->b, p->b->grad_written, dy, t, room);
+    const table_back back = { p, u, index_of, ctx };
+    parallel(r, u.cols, u.rows + cols(p->a), collect_rank, &back);
 }

@@ -2,8 +2,14 @@
  *
  *     y = W x + b, then for the rows of each adapter        y += s B (A x)
  *
+ *     dx = dy W + s (dy B) A        dA = s (dy B)^T x        dB = s dy^T (x A^T)
+ *
  * The product with W takes all rows together. A and B are multiplied in class f32, with x as it is.
- * A row's sums do not depend on the rows beside it, so neither do its bits. */
+ * A row's sums do not depend on the rows beside it, so neither do its bits. Backward computes A x
+ * again.
+ *
+ * Where an adapter is trained with dropout (run.lora_dropout), A is multiplied with x m / (1 - p):
+ * the mask m is a function of the step's key, the weight, the row and the column. */
 #ifndef WEFT_OPS_ADAPT_H
 #define WEFT_OPS_ADAPT_H
 
@@ -15,12 +21,21 @@ void product_plan(run *r, int64_t n_row, const tensor *w);
 /* The same for an op that computes dx = dy W even without a tape. */
 void product_plan_both(run *r, int64_t n_row, const tensor *w);
 
+/* Call it when a node is made: A and B of an adapter that is trained are inputs too. */
+void adapt_inputs(run *r, node *n, const tensor *w, bool table);
+
 /* y = x W^T + b */
 void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias);
+
+/* Its gradients: those of x (stored, or added), W, b, A and B; only of those that learn. W and
+ * b may be rows of larger ones; `more` of the same weight, whose A is the same, came before. */
+void product_back(run *r, const tensor *x, bool add, matrix dy, const tensor *w, const tensor *b,
+                  bool more);
 
 /* Changes rows that were taken from a table: index_of(r, ctx, i) is row i's. `table_plan` first. */
 typedef int64_t index_fn(const run *r, const void *ctx, int64_t i);
 void table_plan(run *r, int64_t n_row, const tensor *table);
 void adapt_table(run *r, matrix y, const tensor *table, index_fn *index_of, const void *ctx);
+void adapt_table_back(run *r, matrix dy, const tensor *table, index_fn *index_of, const void *ctx);
 
 #endif

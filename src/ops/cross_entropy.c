@@ -16,6 +16,9 @@
  * A part has as many rows, or tokens, as fit into 2^22 floats: at least one row or 64 tokens. In
  * class bf16 it has at least 256 rows: making tiles of W takes as long as multiplying them by 100.
  *
+ * Of sequences in pairs (batch.prefer), the loss is the mean over pairs of -log sigma(m), and
+ * w_i / sum w is dloss / dl_i: beta sigma(-m) / n in the first of a pair, negative in the second.
+ *
  * With a cap c, z = c t and t = tanh((x W^T + b) / c), as in softcap.c; dz is then multiplied by
  * 1 - t^2. */
 #include "ops/adapt.h"
@@ -24,6 +27,7 @@
 #include "tensor/tape.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 /* ---- one row --------------------------------------------------------------------------------- */
@@ -129,7 +133,7 @@ const op cross_entropy_op = { "cross_entropy", "loss = sum w (-log softmax(x)[ta
 
 tensor *cross_entropy(run *r, tensor *z, real smoothing)
 {
-    assert(rows(z) == r->at.batch->n_wanted);
+    assert(rows(z) == r->at.batch->n_wanted && !r->at.batch->prefer);
     node n = { .op = &cross_entropy_op, .local = "loss", .in = { z }, .f = { smoothing } };
     n.out = tensor_new(r, 1, 1);
     n.arg = index_new(r);
@@ -148,7 +152,7 @@ typedef struct part {
     matrix z;
     const int32_t *index; /* of its rows */
     int64_t row0, token0; /* its first */
-    double scale;         /* dloss / sum w, in backward */
+    double scale;         /* in backward: dloss / sum w; of pairs, dloss */
 } part;
 
 #define PIECE 256 /* logits at a time, on the stack */
@@ -193,12 +197,48 @@ static int64_t rows_at_once(const run *r, const tensor *x, const tensor *w)
     return rows(x) < most ? rows(x) : most;
 }
 
+/* log(1 + exp(-m)) */
+static double log_sigma_loss(double m)
+{
+    return log1p(exp(-fabs(m))) + (m < 0 ? -m : 0);
+}
+
+/* The loss of pairs, from the losses of their rows; writes log p and slope of each sequence. */
+static double pair_loss(const run *r, const tensor *sums, const int32_t *index)
+{
+    const batch *b = r->at.batch;
+    const preference *p = b->prefer;
+    const double beta = (double)p->beta;
+    const int32_t n = b->n_seq / 2;
+    double sum = 0;
+    for (int32_t s = 0; s < b->n_seq; s++)
+        p->logp[s] = 0;
+    for (int64_t i = 0; i < rows(sums); i++)
+        p->logp[b->row[index[i]].seq] -= (double)row(sums, i)[SUM_LOSS];
+    for (int32_t s = 0; s + 1 < b->n_seq; s += 2) {
+        const double m = beta *
+                         ((p->logp[s] - p->reference[s]) - (p->logp[s + 1] - p->reference[s + 1]));
+        sum += log_sigma_loss(m);
+        p->slope[s] = beta / (1 + exp(m)) / n;
+        p->slope[s + 1] = -p->slope[s];
+    }
+    return n > 0 ? sum / n : 0;
+}
+
+/* The mean loss of rows, with their weights. */
+static double mean_loss(const run *r, const tensor *sums)
+{
+    const double total = total_weight(r);
+    double sum = 0;
+    for (int64_t i = 0; i < rows(sums); i++)
+        sum += (double)row(sums, i)[SUM_LOSS];
+    return total > 0 ? sum / total : 0;
+}
+
 static void parts_forward(run *r, const node *n)
 {
     const tensor *x = n->in[X], *w = n->in[W];
     const int64_t N = rows(x), V = rows(w), most = rows_at_once(r, x, w);
-    const double total = total_weight(r);
-    double sum = 0;
     index_rows(r, (int32_t *)n->arg);
     for (int64_t i = 0; i < N; i += most) {
         const int64_t count = N - i < most ? N - i : most;
@@ -209,9 +249,8 @@ static void parts_forward(run *r, const node *n)
         product(r, p.z, some_rows(whole(x), i, count), w, n->in[BIAS]);
         parallel(r, count, 8 * V, loss_rows, &p);
     }
-    for (int64_t i = 0; i < N; i++)
-        sum += (double)row(n->save[SUMS], i)[SUM_LOSS];
-    row(n->out, 0)[0] = total > 0 ? (real)(sum / total) : 0;
+    row(n->out, 0)[0] = (real)(r->at.batch->prefer ? pair_loss(r, n->save[SUMS], n->arg)
+                                                   : mean_loss(r, n->save[SUMS]));
 }
 
 /* ---- backward: a strip of tokens at a time */
@@ -230,11 +269,13 @@ static void some_slopes(const run *r, const part *p, int64_t i, int64_t k, int64
 {
     const node *of = p->of;
     const real c = of->f[1];
+    const batch_row *b = &r->at.batch->row[p->index[i]];
+    const preference *prefer = r->at.batch->prefer;
     real *z = p->z.at + i * p->z.stride + k, t[PIECE];
     if (c > 0)
         cap_logits(r, z, t, n, c);
-    row_slope(r->kern, &r->at.batch->row[p->index[i]], z, p->token0 + k, n,
-              row(of->save[SUMS], i)[SUM_LSE], of->f[0], rows(of->in[W]), p->scale);
+    row_slope(r->kern, b, z, p->token0 + k, n, row(of->save[SUMS], i)[SUM_LSE], of->f[0],
+              rows(of->in[W]), prefer ? p->scale * prefer->slope[b->seq] : p->scale);
     for (int64_t j = 0; c > 0 && j < n; j++)
         z[j] *= 1 - t[j] * t[j];
 }
@@ -255,23 +296,18 @@ static void push_back(run *r, const node *n, const part *p)
     const tensor bias = b ? tensor_rows(b, p->token0, p->z.cols) : (tensor){ 0 };
     product(r, p->z, whole(x), &w, b ? &bias : NULL);
     parallel(r, rows(x), 8 * p->z.cols, strip_slopes, p);
-    if (x->needs_grad)
-        product_dx(r, whole_grad(x), x->grad_written || p->token0 > 0, p->z, &w);
-    if (w.needs_grad)
-        product_dw(r, &w, w.grad_written, p->z, whole(x));
-    if (b && b->needs_grad)
-        product_db(r, &bias, b->grad_written, p->z);
+    product_back(r, x, x->grad_written || p->token0 > 0, p->z, &w, b ? &bias : NULL, p->token0 > 0);
 }
 
 static void parts_backward(run *r, const node *n)
 {
     const tensor *x = n->in[X];
     const int64_t V = rows(n->in[W]), most = strip_width(r, x, V);
-    const double total = total_weight(r);
+    const double total = r->at.batch->prefer ? 1 : total_weight(r);
     part p = { .of = n, .index = n->arg, .scale = total > 0 ? (double)*n->out->grad / total : 0 };
     if (rows(x) == 0) { /* no row has a target */
-        grad_clear(n->in[W]);
-        grad_clear(n->in[BIAS]);
+        for (int64_t i = W; i < n_input(n); i++)
+            grad_clear(node_input(n, i));
         return;
     }
     for (; p.token0 < V; p.token0 += p.z.cols) {
@@ -307,6 +343,7 @@ tensor *linear_cross_entropy_capped(run *r, tensor *x, const weight *w, real smo
     n.save[LOGITS] = tensor_new(r, 1, most);
     n.save[SUMS] = tensor_new(r, N, 2);
     product_plan(r, r->tape ? N : some, &part_of);
+    adapt_inputs(r, &n, w->w, false);
     n.arg = index_new(r);
     return apply(r, &n);
 }

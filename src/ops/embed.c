@@ -1,6 +1,8 @@
 /* embed: y_i = table[first + index_i], the index being the row's token, position or type.
  *
- *     dtable[v] = sum of dy_i over the rows i with first + index_i = v, in ascending order */
+ *     dtable[v] = sum of dy_i over the rows i with first + index_i = v, in ascending order
+ *
+ * Adapters: adapt.h. */
 #include "ops/adapt.h"
 #include "ops/ops.h"
 
@@ -52,7 +54,9 @@ static void collect_columns(const run *r, const void *ctx, int64_t c0, int64_t c
 
 static void embed_backward(run *r, const node *n)
 {
-    parallel(r, cols(n->out), rows(n->out) + rows(n->in[0]), collect_columns, n);
+    if (n->in[0]->needs_grad)
+        parallel(r, cols(n->out), rows(n->out) + rows(n->in[0]), collect_columns, n);
+    adapt_table_back(r, whole_grad(n->out), n->in[0], embed_index, n);
 }
 
 static cost embed_cost(const run *r, const node *n)
@@ -78,6 +82,7 @@ tensor *embed_from(run *r, tensor *table, embed_by by, int64_t first)
     n.in[0] = table = table_of(r, table);
     n.out = tensor_new(r, r->at.batch->n_row, cols(table));
     table_plan(r, rows(n.out), table);
+    adapt_inputs(r, &n, table, true);
     return apply(r, &n);
 }
 

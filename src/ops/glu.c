@@ -54,15 +54,9 @@ static void glu_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 /* Backward of one of the two products. */
 static void glu_product_back(run *r, const node *n, int which, bool add)
 {
-    const tensor *x = n->in[X], *w = n->in[which == G ? GATE : UP];
-    const tensor *b = n->in[which == G ? GATE_BIAS : UP_BIAS];
     const matrix d = some_rows(whole(n->save[which]), 0, rows(n->out));
-    if (x->needs_grad)
-        product_dx(r, whole_grad(x), add, d, w);
-    if (w->needs_grad)
-        product_dw(r, w, w->grad_written, d, whole(x));
-    if (b && b->needs_grad)
-        product_db(r, b, b->grad_written, d);
+    product_back(r, n->in[X], add, d, n->in[which == G ? GATE : UP],
+                 n->in[which == G ? GATE_BIAS : UP_BIAS], false);
 }
 
 static void glu_backward(run *r, const node *n)
@@ -129,6 +123,8 @@ tensor *glu(run *r, tensor *x, const weight *gate, const weight *up, act_kind ki
     n.save[U] = tensor_new(r, rows(x), rows(up->w));
     product_plan(r, rows(x), gate->w);
     product_plan(r, rows(x), up->w);
+    adapt_inputs(r, &n, gate->w, false);
+    adapt_inputs(r, &n, up->w, false);
     if (r->tape)
         n.save[G] = tensor_new(r, rows(x), rows(gate->w));
     return apply(r, &n);

@@ -2,7 +2,7 @@
  *
  *     dx = dy W        dW = dy^T x        db = sum of dy over rows
  *
- * Quantised weights are frozen, so only dx goes through them. */
+ * Quantised weights are frozen, so only dx goes through them. Adapters: adapt.h. */
 #include "ops/adapt.h"
 #include "ops/ops.h"
 
@@ -17,14 +17,8 @@ static void linear_forward(run *r, const node *n)
 
 static void linear_backward(run *r, const node *n)
 {
-    const tensor *x = n->in[X], *w = n->in[W], *b = n->in[BIAS];
-    const matrix dy = whole_grad(n->out);
-    if (x->needs_grad)
-        product_dx(r, whole_grad(x), x->grad_written, dy, w);
-    if (w->needs_grad)
-        product_dw(r, w, w->grad_written, dy, whole(x));
-    if (b && b->needs_grad)
-        product_db(r, b, b->grad_written, dy);
+    const tensor *x = n->in[X];
+    product_back(r, x, x->grad_written, whole_grad(n->out), n->in[W], n->in[BIAS], false);
 }
 
 static cost linear_cost(const run *r, const node *n)
@@ -42,5 +36,6 @@ tensor *linear(run *r, tensor *x, const weight *w)
     node n = { .op = &linear_op, .label = w->name, .in = { x, w->w, w->b } };
     n.out = tensor_new(r, rows(x), rows(w->w));
     product_plan(r, rows(x), w->w);
+    adapt_inputs(r, &n, w->w, false);
     return apply(r, &n);
 }

@@ -52,6 +52,13 @@ size_t product_bytes(const run *r, int64_t n_row, const tensor *w)
     return in_i8(w) && (!back || codes > numbers) ? codes : numbers;
 }
 
+size_t product_forward_bytes(int64_t n_row, const tensor *w)
+{
+    if (product_in_bf16(w))
+        return pack_bf16_bytes(n_row, whole_groups(cols(w)));
+    return in_i8(w) ? pack_i8_bytes(n_row, cols(w)) : (size_t)(n_row * cols(w)) * sizeof(real);
+}
+
 /* ---- on one thread --------------------------------------------------------------------------- */
 
 static void pack_blocks(const run *r, const void *ctx, int64_t b0, int64_t b1)
@@ -219,13 +226,17 @@ void product_plain(run *r, matrix y, matrix x, const tensor *w, const tensor *bi
         multiply_real(r, &j);
 }
 
-void product_f32(run *r, matrix y, bool add, matrix x, const tensor *w, void *room)
+static void multiply_f32(run *r, job j, bool add, void *room)
 {
-    job j = by_weight(r, y, x, w, true);
     j.add = add;
     j.packed = room;
     j.bf16 = false;
     multiply_real(r, &j);
+}
+
+void product_f32(run *r, matrix y, bool add, matrix x, const tensor *w, void *room)
+{
+    multiply_f32(r, by_weight(r, y, x, w, true), add, room);
 }
 
 void product_add(run *r, matrix y, matrix x, const tensor *w)
@@ -245,24 +256,39 @@ void product_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w)
         multiply_real(r, &j);
 }
 
+void product_f32_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w, void *room)
+{
+    multiply_f32(r, by_weight(r, dx, dy, w, false), add, room);
+}
+
 /* Rows of dW are the columns of dy; the sum runs over the rows of both. */
+static job by_rows(const run *r, const tensor *w, matrix dy, matrix x, bool bf16)
+{
+    return (job){ .y = { w->grad, rows(w), cols(w), cols(w), 0, { 0 } },
+                  .x = dy,
+                  .w = number_rows(r, x, bf16),
+                  .i_step = 1,
+                  .j_step = dy.stride,
+                  .N = dy.cols,
+                  .J = dy.rows,
+                  .C = x.cols,
+                  .bf16 = bf16,
+                  .packed = r->work };
+}
+
 void product_dw(run *r, const tensor *w, bool add, matrix dy, matrix x)
 {
-    job j = { .y = { w->grad, rows(w), cols(w), cols(w), 0, { 0 } },
-              .x = dy,
-              .w = number_rows(r, x, product_in_bf16(w)),
-              .i_step = 1,
-              .j_step = dy.stride,
-              .N = dy.cols,
-              .J = dy.rows,
-              .C = x.cols,
-              .add = add,
-              .bf16 = product_in_bf16(w),
-              .packed = r->work };
+    job j = by_rows(r, w, dy, x, product_in_bf16(w));
+    j.add = add;
     if (dy.rows == 0 && !add)
         grad_clear((tensor *)w);
     else if (dy.rows > 0)
         multiply_real(r, &j);
+}
+
+void product_f32_dw(run *r, const tensor *w, bool add, matrix dy, matrix x, void *room)
+{
+    multiply_f32(r, by_rows(r, w, dy, x, false), add, room);
 }
 
 #define COLUMNS 64 /* sums all columns in one pass, over the rows in ascending order */

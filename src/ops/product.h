@@ -50,11 +50,18 @@ static inline int64_t whole_groups(int64_t n)
 /* Bytes of the packed left side, n rows, for the products with W that a run needs. */
 size_t product_bytes(const run *r, int64_t n_row, const tensor *w);
 
+/* Bytes of it that product_plain alone writes. */
+size_t product_forward_bytes(int64_t n_row, const tensor *w);
+
 /* y = x W^T + b without adapters; ops call product() of adapt.h. */
 void product_plain(run *r, matrix y, matrix x, const tensor *w, const tensor *bias);
 
 /* y = x W^T or y += x W^T in class f32; x is packed into `room`. */
 void product_f32(run *r, matrix y, bool add, matrix x, const tensor *w, void *room);
+
+/* Its gradients; dy is packed into `room`. */
+void product_f32_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w, void *room);
+void product_f32_dw(run *r, const tensor *w, bool add, matrix dy, matrix x, void *room);
 
 /* y += x W^T, in class f32 or bf16. */
 void product_add(run *r, matrix y, matrix x, const tensor *w);

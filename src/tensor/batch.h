@@ -30,12 +30,26 @@ typedef struct sequence {
     adaption adapted;
 } sequence;
 
+/* Sequences in pairs, of which the first is preferred to the second (DPO): the loss of a pair is
+ *
+ *     -log sigma(m)      m = beta ((log p_0 - ref_0) - (log p_1 - ref_1))
+ *
+ * where log p is the sum over a sequence's targets. */
+typedef struct preference {
+    real beta;
+    int32_t *document; /* [n_seq] a number of each, for whoever filled the batch */
+    double *reference; /* [n_seq] log p of the model that the trained one is compared with */
+    double *logp;      /* [n_seq] the loss writes log p, */
+    double *slope;     /* [n_seq] and what its derivative multiplies that of a row's loss by */
+} preference;
+
 typedef struct batch {
     int32_t n_row, n_seq, n_wanted;
     batch_row *row;
     sequence *seq;
     const real *features;    /* [n_row, d] if the model takes vectors instead of tokens, or NULL */
     const struct batch *src; /* batch with the sources of its sequences, or NULL */
+    preference *prefer;      /* its sequences are pairs; or NULL */
     int64_t rank;            /* the largest of adapters that its sequences may have; 0: none has */
     const lora_set *whole;   /* its parameters are in place of the model's; or NULL */
 } batch;

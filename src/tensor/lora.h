@@ -2,7 +2,10 @@
  * to weights, and weights in place of others.
  *
  * Rows of a batch may have different adapters, sequence by sequence. Weights in place of others hold
- * for a batch as a whole. Everything is found by a parameter's number, tensor.slot. */
+ * for a batch as a whole. Everything is found by a parameter's number, tensor.slot.
+ *
+ * A and B of an adapter that is trained are parameters (tensor.needs_grad). All sequences of a batch
+ * that is recorded have the same one, or none. */
 #ifndef WEFT_TENSOR_LORA_H
 #define WEFT_TENSOR_LORA_H
 
@@ -12,7 +15,7 @@
 
 /* y = g (W x + s B A x + s c) + b; in a table, x is 1 at an index: A x is a column of A. */
 typedef struct lora {
-    tensor a, b; /* [r, I], [O, r] */
+    tensor *a, *b; /* [r, I], [O, r]; parts of one stored matrix may share an A */
     real scale;
     const real *gain; /* g [O], or NULL: 1 */
     const real *bias; /* c [O], or NULL: 0 */
@@ -26,6 +29,7 @@ typedef struct lora_set {
     bool replaces, scales; /* is there any of those; any gain? */
     int64_t rank;          /* the largest */
     uint64_t serial;       /* no other set of this process has it */
+    uint64_t fingerprint;  /* of its numbers: equal for equal adapters, in any process */
     atomic_int n_holder;
     void (*release)(struct lora_set *); /* called when nobody holds it any more */
 } lora_set;
@@ -52,6 +56,12 @@ typedef struct adaption {
 static inline bool same_adaption(adaption a, adaption b)
 {
     return a.set == b.set && (a.strength == b.strength || !a.set);
+}
+
+/* The adapter, if it has weights in place of the model's; or NULL. */
+static inline const lora_set *adaption_whole(adaption a)
+{
+    return a.set && a.set->replaces && a.strength != 0 ? a.set : NULL;
 }
 
 #endif

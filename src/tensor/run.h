@@ -155,6 +155,7 @@ struct run {
     int64_t fork_cost;    /* work below this stays on the calling thread */
     bool training;        /* the model ends with a loss, and residual branches use dropout */
     real dropout;         /* dropout rate, in training */
+    real lora_dropout;    /* the same of rows that are multiplied with A of an adapter */
     real smoothing;       /* label smoothing */
     uint64_t key;         /* key of this step's random numbers */
     int64_t n_ctx;        /* most positions of a sequence; 0: as many as the model allows */

@@ -21,12 +21,13 @@ typedef struct tensor {
     const dtype *type;
     int n_dim;
     int64_t shape[MAX_DIM]; /* outermost first; an activation is [rows, cols] */
-    int64_t stride; /* values from one row to the next: more than cols in a view of columns */
-    int64_t id;     /* id of its contents, unique in a run */
-    int64_t born;   /* the block it was made in; see residual */
-    void *data;     /* NULL in a dry run */
-    row_range of;   /* activations */
-    int64_t slot;   /* parameters: number in the model, from 1 */
+    int64_t stride;   /* values from one row to the next: more than cols in a view of columns */
+    int64_t id;       /* id of its contents, unique in a run */
+    int64_t born;     /* the block it was made in; see residual */
+    void *data;       /* NULL in a dry run */
+    row_range of;     /* activations */
+    int64_t slot;     /* parameters: number in the model, from 1; ... */
+    int64_t slot_row; /* ... and of its rows the first that is here */
 
     /* For a weight used in products: the same values in panels (kernels.h); or NULL. */
     const void *panels;
@@ -72,7 +73,7 @@ static inline tensor tensor_rows(const tensor *w, int64_t first, int64_t count)
     const size_t skip = (size_t)first * dtype_row_bytes(w->type, width);
     tensor t = *w;
     t.shape[0] = count;
-    t.slot = count == rows(w) ? w->slot : 0;
+    t.slot_row = w->slot_row + first;
     t.data = (char *)w->data + skip;
     t.panels = w->panels && first % PANEL_ROWS == 0 ? (const char *)w->panels + skip : NULL;
     t.grad = w->grad ? w->grad + first * width : NULL;

@@ -12,7 +12,7 @@
 #define WEIGHTS_FILE  "model.safetensors"
 #define MANIFEST_FILE "manifest.json"
 #define MAX_PATH      4096
-#define MAX_FILE      (N_TEXT + 2) /* weights, state and texts */
+#define MAX_FILE      (N_TEXT + 3) /* weights, state and texts */
 #define READ_BYTES    ((size_t)1 << 20)
 #define MAX_BLOCK     16
 
@@ -73,9 +73,11 @@ static bool read_step_name(const char *name, step_name *to)
 /* A file of a checkpoint, or its unfinished temporary file. */
 static bool is_ours(const char *name)
 {
-    static const char *const ours[] = { WEIGHTS_FILE, STATE_FILE, MANIFEST_FILE };
+    enum { N_OWN = 5 };
+    static const char *const ours[N_OWN] = { WEIGHTS_FILE, STATE_FILE, MANIFEST_FILE, PEFT_WEIGHTS,
+                                             PEFT_CONFIG };
     const size_t stem = part_stem(name), n = stem ? stem : strlen(name);
-    for (int i = 0; i < MAX_FILE + 1; i++) {
+    for (int i = 0; i < N_TEXT + N_OWN; i++) {
         const char *of = i < N_TEXT ? text_files[i] : ours[i - N_TEXT];
         if (strlen(of) == n && memcmp(name, of, n) == 0)
             return true;
@@ -265,20 +267,38 @@ static void write_state(writing *w)
         save_put(&w->save, w->v->block[i].data, w->v->block[i].bytes);
 }
 
+static void write_text(writing *w, const char *name, const void *text, size_t n)
+{
+    char path[MAX_PATH];
+    if (!next_file(w, name, path))
+        return;
+    save_file(&w->save, path);
+    save_put(&w->save, text, n);
+}
+
+/* A directory with these files would be taken for a model. */
+static bool is_of_model(int text)
+{
+    return text == TEXT_CONFIG || text == TEXT_GENERATION || text == TEXT_PREPROCESSOR;
+}
+
 static void write_files(writing *w, const char *root)
 {
     const hf_form *form = w->v->form;
     char path[MAX_PATH];
     save_directory(&w->save, root);
     save_directory(&w->save, w->path);
-    if (next_file(w, WEIGHTS_FILE, path))
+    const peft_contents *peft = w->v->adapter;
+    if (peft && next_file(w, PEFT_WEIGHTS, path))
+        peft_contents_put(peft, &w->save, path);
+    if (!peft && next_file(w, WEIGHTS_FILE, path))
         hf_form_weights(form, w->v->weight, path, &w->save);
     write_state(w);
     for (int i = N_TEXT - 1; i >= 0; i--)
-        if (form->text[i].text && next_file(w, text_files[i], path)) {
-            save_file(&w->save, path);
-            save_put(&w->save, form->text[i].text, form->text[i].length);
-        }
+        if (form->text[i].text && !(peft && is_of_model(i)))
+            write_text(w, text_files[i], form->text[i].text, form->text[i].length);
+    if (peft)
+        write_text(w, PEFT_CONFIG, peft->config.at, peft->config.n);
 }
 
 static weft_status close_sums(writing *w)

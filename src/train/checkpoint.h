@@ -8,6 +8,9 @@
  *     RUN/step-00000200/state.weft              the rest of the state: the optimiser's moments ...
  *     RUN/step-00000200/manifest.json           written last; see formats/manifest.h
  *
+ * A run that trains an adapter has a PEFT directory instead: adapter_model.safetensors,
+ * adapter_config.json, and of the small files those of the tokenizer and the chat template.
+ *
  * A directory whose manifest matches its files is a checkpoint; one without a manifest is the
  * remains of a crash. Every byte has reached the disk before the manifest gets its name, and
  * nothing older is removed before that. A second checkpoint of a step goes to step-00000200-2, so
@@ -16,6 +19,7 @@
 #ifndef WEFT_TRAIN_CHECKPOINT_H
 #define WEFT_TRAIN_CHECKPOINT_H
 
+#include "adapt/peft_write.h"
 #include "formats/manifest.h"
 #include "models/hf_form.h"
 
@@ -46,6 +50,7 @@ typedef struct checkpoint_view {
     const char *options;           /* settings of the run, as text that only the trainer reads */
     const hf_form *form;           /* the model as a directory */
     const float *const *weight;    /* [form->n_tensor], in the order of the model's parameters */
+    const peft_contents *adapter;  /* instead of weights; or NULL */
     const checkpoint_block *block; /* the state */
     int n_block;
     int64_t spared; /* a step whose checkpoint is never removed; 0: none */

@@ -2,7 +2,8 @@
  *
  *     text    a file is a document, or the text between two separators is
  *     JSONL   a line is a document: { "text": ... }, or { "prompt": ..., "completion": ... }, which
- *             is one text; only its second part has a loss. Or a conversation: see chat_data.h
+ *             is one text; only its second part has a loss. Or a conversation: see chat_data.h.
+ *             Or two documents, of which one is preferred: see preference.h
  *     TSV     a line is a document: a source, a tab and a target; the target has the loss
  *     ids     in the format of shard.h; mapped, not copied
  *     raw16   two-byte ids without a header, as nanoGPT writes them
@@ -73,6 +74,7 @@ typedef struct corpus {
     int64_t n_empty;                  /* empty documents, which are skipped */
     int64_t n_prompt;                 /* documents with a prompt, which has no loss */
     int64_t n_straddling; /* of these, the ones with a token that straddles the end of the prompt */
+    int64_t n_preference; /* pairs of documents, of which the first is preferred: preference.h */
     chat_counts chat;     /* of conversations */
     uint32_t n_vocab;
     int32_t eos;

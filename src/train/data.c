@@ -87,6 +87,38 @@ static weft_status split_stream(dataset *d, double share, weft_error *err)
     return WEFT_OK;
 }
 
+/* The piece of document i of a source, whose number in the corpus is its label. */
+static data_piece preferred_piece(const source *s, uint64_t i)
+{
+    const uint64_t begin = shard_begin(&s->shard, i), n = s->shard.document[i].end - begin;
+    const uint64_t n_prompt = s->shard.document[i].n_prompt;
+    return (data_piece){ .at = s->first_id + (int64_t)begin,
+                         .n = (int32_t)(n < INT32_MAX ? n : INT32_MAX), /* skipped */
+                         .n_prompt = (int32_t)(n_prompt < INT32_MAX ? n_prompt : INT32_MAX),
+                         .label = (int32_t)(s->first_document + (int64_t)i) };
+}
+
+/* The same for pairs of documents. */
+static weft_status split_pairs(dataset *d, packer *train, packer *validation, uint64_t n_kept,
+                               weft_error *err)
+{
+    const corpus *c = &d->corpus;
+    const uint64_t n = (uint64_t)c->n_preference, apart = (uint64_t)c->document_apart / 2;
+    uint64_t number = 0;
+    for (int64_t k = 0; k < c->n_source; k++) {
+        const source *s = &c->source[k];
+        for (uint64_t i = 0; i + 1 < s->shard.n_document; i += 2, number++) {
+            const data_piece both[2] = { preferred_piece(s, i), preferred_piece(s, i + 1) };
+            const bool kept = apart < n
+                                  ? number >= apart
+                                  : n_kept > 0 && rng_permute(SPLIT_KEY, 0, n, number) < n_kept;
+            if (!packer_add_pair(kept ? validation : train, both, err))
+                return err->code;
+        }
+    }
+    return WEFT_OK;
+}
+
 /* Every document goes to one of the two packers. */
 static weft_status split_documents(dataset *d, packer *train, packer *validation, uint64_t n_kept,
                                    weft_error *err)
@@ -113,13 +145,15 @@ static weft_status split_documents(dataset *d, packer *train, packer *validation
 
 static weft_status pack_documents(dataset *d, double share, weft_error *err)
 {
-    const int64_t n = d->corpus.n_document;
+    const bool pairs = d->make == &rows_preferred;
+    const int64_t n = pairs ? d->corpus.n_preference : d->corpus.n_document;
     int64_t n_kept = (int64_t)((double)n * share + 0.5);
     n_kept = share > 0 && n_kept == 0 ? 1 : n_kept;
     packer train, validation;
     packer_begin(&train, &d->train, &d->corpus.host->mem);
     packer_begin(&validation, &d->validation, &d->corpus.host->mem);
-    weft_status status = split_documents(d, &train, &validation, (uint64_t)n_kept, err);
+    weft_status status = (pairs ? split_pairs : split_documents)(d, &train, &validation,
+                                                                 (uint64_t)n_kept, err);
     if (status == WEFT_OK && (!packer_finish(&train, err) || !packer_finish(&validation, err)))
         status = err->code;
     packer_end(&train);
@@ -134,8 +168,9 @@ static weft_status pack_documents(dataset *d, double share, weft_error *err)
     if (d->train.n_sample == 0 || (share > 0 && d->validation.n_sample == 0))
         return weft_fail(
             err, WEFT_EINVAL,
-            "too little data: %lld documents, %lld sequences for training, %lld for validation",
-            (long long)n, (long long)d->train.n_sample, (long long)d->validation.n_sample);
+            "too little data: %lld %s, %lld sequences for training, %lld for validation",
+            (long long)n, pairs ? "pairs" : "documents", (long long)d->train.n_sample,
+            (long long)d->validation.n_sample);
     return WEFT_OK;
 }
 
@@ -153,6 +188,20 @@ static weft_status data_check_options(const data_options *o, int n_path, weft_er
     return WEFT_OK;
 }
 
+static weft_status choose_preferred(dataset *d, weft_error *err)
+{
+    const corpus *c = &d->corpus;
+    if (d->make != &rows_next)
+        return weft_fail(err, WEFT_EINVAL, "preferences train decoders; this model is none");
+    if (c->n_document != 2 * c->n_preference || c->n_document > INT32_MAX)
+        return weft_fail(err, WEFT_EINVAL,
+                         "%lld pairs of chosen and rejected answers in %lld documents; expected "
+                         "only pairs",
+                         (long long)c->n_preference, (long long)c->n_document);
+    d->make = &rows_preferred;
+    return WEFT_OK;
+}
+
 /* Chooses the row maker. Without an explicit objective, it follows from the data and the
  * vocabulary. */
 static weft_status choose_rows(dataset *d, weft_error *err)
@@ -163,6 +212,8 @@ static weft_status choose_rows(dataset *d, weft_error *err)
               : d->labels      ? &rows_labelled
               : d->mask.id > 0 ? &rows_masked
                                : &rows_next;
+    if (c->n_preference > 0)
+        return choose_preferred(d, err);
     if (c->chat.n_conversation > 0 && d->make != &rows_next)
         return weft_fail(err, WEFT_EINVAL, "conversations train decoders; this model is none");
     if (!p->encodes)
@@ -307,7 +358,9 @@ static chance chance_of(uint64_t key, int64_t i, int64_t k, bool learned)
 static void empty_batch(batch *b)
 {
     batch *src = (batch *)b->src;
-    *b = (batch){ .row = b->row, .seq = b->seq, .features = b->features, .src = src };
+    *b = (batch){
+        .row = b->row, .seq = b->seq, .features = b->features, .src = src, .prefer = b->prefer
+    };
     if (src)
         *src = (batch){ .row = src->row, .seq = src->seq };
 }
@@ -377,7 +430,21 @@ static void fill_largest(batch *b, int32_t n, int32_t n_ctx, bool first_only)
         fill_largest(src, n, n_ctx, false);
 }
 
-/* In addition to the rows: feature vectors for images, and a batch for sources. */
+static weft_status pairs_room(batch *b, int64_t n_seq, mem *m, weft_error *err)
+{
+    preference *p = mem_zalloc(m, 1, sizeof *p, "preferences", err);
+    b->prefer = p;
+    if (!p)
+        return WEFT_ENOMEM;
+    const size_t n = (size_t)n_seq;
+    p->document = mem_zalloc(m, n, sizeof *p->document, "preferences", err);
+    p->reference = mem_zalloc(m, 3 * n, sizeof *p->reference, "preferences", err);
+    p->logp = p->reference + n;
+    p->slope = p->logp + n;
+    return p->document && p->reference ? WEFT_OK : WEFT_ENOMEM;
+}
+
+/* In addition to the rows: feature vectors for images, a batch for sources, numbers of pairs. */
 static weft_status more_room(batch *b, const dataset *d, int64_t n_row, int64_t n_seq,
                              weft_error *err)
 {
@@ -385,6 +452,8 @@ static weft_status more_room(batch *b, const dataset *d, int64_t n_row, int64_t 
     if (d->images)
         b->features = mem_zalloc(m, (size_t)n_row, (size_t)d->d_feature * sizeof *b->features,
                                  "features", err);
+    if (d->make == &rows_preferred)
+        return pairs_room(b, n_seq, m, err);
     if (d->make != &rows_paired)
         return d->images && !b->features ? WEFT_ENOMEM : WEFT_OK;
     batch *src = mem_zalloc(m, 1, sizeof *src, "sources", err);
@@ -419,6 +488,11 @@ void data_room_free(batch *b, const dataset *d)
     if (src)
         batch_free(src, m);
     mem_free(m, src);
+    if (b->prefer) {
+        mem_free(m, b->prefer->document);
+        mem_free(m, b->prefer->reference);
+        mem_free(m, b->prefer);
+    }
     mem_free(m, (void *)b->features);
     batch_free(b, m);
 }

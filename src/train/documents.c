@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "formats/json.h"
 #include "train/labelled.h"
+#include "train/preference.h"
 
 #include <string.h>
 
@@ -372,7 +373,7 @@ weft_status documents_tsv(documents *d, const file *f, weft_error *err)
 
 /* One line: its position and content. */
 typedef struct entry {
-    char place[600]; /* "data.jsonl:17" */
+    const char *place; /* "data.jsonl:17" */
     const json_t *text, *prompt, *completion;
 } entry;
 
@@ -389,7 +390,7 @@ static weft_status check_entry(const entry *e, weft_error *err)
     if (!e->text && !(e->prompt && e->completion))
         return weft_fail(err, WEFT_EFORMAT,
                          "%s: has neither \"text\" nor \"prompt\" and \"completion\" nor "
-                         "\"messages\"",
+                         "\"messages\" nor \"chosen\" and \"rejected\"",
                          e->place);
     return WEFT_OK;
 }
@@ -427,19 +428,13 @@ static weft_status add_chat(documents *d, const json_t *root, const char *place,
     return add_job(d, &(job){ .text = c->text, .n = c->n, .has_prompt = true, .chat = c }, err);
 }
 
-static weft_status read_document_line(documents *d, const char *s, size_t n, int64_t number,
-                                      weft_error *err)
+/* A document that is no conversation. */
+static weft_status add_entry(documents *d, const json_t *root, const char *place, weft_error *err)
 {
-    entry e;
-    snprintf(e.place, sizeof e.place, "%.500s:%lld", d->path, (long long)number);
-    const json_t *root = json_read((const uint8_t *)s, n, true, e.place, err);
-    if (!root)
-        return err->code;
-    if (chat_data_is(root))
-        return add_chat(d, root, e.place, err);
-    e.text = json_object_get(root, "text");
-    e.prompt = json_object_get(root, "prompt");
-    e.completion = json_object_get(root, "completion");
+    const entry e = { .place = place,
+                      .text = json_object_get(root, "text"),
+                      .prompt = json_object_get(root, "prompt"),
+                      .completion = json_object_get(root, "completion") };
     const weft_status status = check_entry(&e, err);
     if (status != WEFT_OK)
         return status;
@@ -447,6 +442,39 @@ static weft_status read_document_line(documents *d, const char *s, size_t n, int
     return add_joined(
         d, json_string_value(a), json_string_length(a), json_string_value(b), json_string_length(b),
         (job){ .prompt = b ? json_string_length(a) : 0, .has_prompt = b != NULL }, err);
+}
+
+static weft_status add_object(documents *d, const json_t *root, const char *place, weft_error *err)
+{
+    return chat_data_is(root) ? add_chat(d, root, place, err) : add_entry(d, root, place, err);
+}
+
+/* Two documents. */
+static weft_status add_preference(documents *d, const json_t *root, const char *place,
+                                  weft_error *err)
+{
+    weft_error why = { 0 };
+    for (int side = 0; side < 2; side++) {
+        const json_t *one = preference_side(root, side, &why);
+        if (!one)
+            return weft_fail(err, why.code, "%s: %s", place, why.message);
+        if (add_object(d, one, place, err) != WEFT_OK)
+            return err->code;
+    }
+    d->corpus->n_preference++;
+    return WEFT_OK;
+}
+
+static weft_status read_document_line(documents *d, const char *s, size_t n, int64_t number,
+                                      weft_error *err)
+{
+    char place[600];
+    snprintf(place, sizeof place, "%.500s:%lld", d->path, (long long)number);
+    const json_t *root = json_read((const uint8_t *)s, n, true, place, err);
+    if (!root)
+        return err->code;
+    return preference_is(root) ? add_preference(d, root, place, err)
+                               : add_object(d, root, place, err);
 }
 
 static bool is_blank(const char *s, size_t n)

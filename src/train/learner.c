@@ -10,7 +10,23 @@ static void learner_prepare(learner *l, run *r)
     r->pool = l->pool;
     r->training = true;
     r->dropout = l->opt.dropout;
+    r->lora_dropout = l->opt.lora ? l->opt.lora->spec.dropout : 0;
     r->smoothing = l->opt.smoothing;
+}
+
+/* Gives all sequences of a batch, and of its sources, the adapter, or none. These fields are the
+ * learner's, so that nobody who fills batches needs to know of adapters. */
+static void adapt_batch(const learner *l, const batch *filled, bool on)
+{
+    batch *b = (batch *)filled;
+    lora_params *p = l->opt.lora;
+    if (!p)
+        return;
+    b->rank = p->ready->set.rank;
+    for (int32_t i = 0; i < b->n_seq; i++)
+        b->seq[i].adapted = on ? (adaption){ &p->ready->set, 1 } : (adaption){ 0 };
+    if (b->src)
+        adapt_batch(l, b->src, on);
 }
 
 static tensor *learner_record(learner *l, run *r, const batch *b)
@@ -61,14 +77,13 @@ static void score_rows(void *ud, const tensor *z, int64_t first)
 static void read_logits(learner *l, run *r, const batch *b, scoring *s)
 {
     r->training = false;
-    r->dropout = 0;
+    r->dropout = r->lora_dropout = 0;
     r->read = score_rows;
     r->read_ud = s;
     run_begin(r, b);
     model_forward(r, l->model);
     r->read = NULL;
-    r->training = true;
-    r->dropout = l->opt.dropout;
+    learner_prepare(l, r);
 }
 
 weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft_error *err)
@@ -78,6 +93,7 @@ weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft
     if (run_init_dry(&dry, &m->host->mem, (int)(m->n_layer + m->n_layer_src), err) != WEFT_OK)
         return WEFT_ENOMEM;
     learner_prepare(l, &dry);
+    adapt_batch(l, b, true);
     if (m->task == WEFT_TASK_CLASSIFY)
         read_logits(l, &dry, b, NULL);
     tensor *loss = learner_record(l, &dry, b);
@@ -127,14 +143,34 @@ static weft_status freeze(learner *l, weft_error *err)
     return learns ? WEFT_OK : weft_fail(err, WEFT_EINVAL, "all weights are frozen");
 }
 
+/* The model's weights, or A and B of the adapter. */
+static weft_status take_params(learner *l, weft_error *err)
+{
+    model *m = l->model;
+    lora_params *own = l->opt.lora;
+    mem *from = &m->host->mem;
+    const int n = groups(&l->opt);
+    if (own) {
+        const weft_status status = params_init(&l->params, own->list, own->n_tensor, from, false, n,
+                                               err);
+        if (status == WEFT_OK)
+            lora_params_settle(own, l->opt.seed);
+        return status;
+    }
+    const weft_status status = params_init(&l->params, m->param, m->n_param, from, l->opt.bf16, n,
+                                           err);
+    if (status == WEFT_OK)
+        container_release_pages(&m->file);
+    return status;
+}
+
 weft_status learner_init(learner *l, model *m, const learner_options *o, const batch *largest,
                          weft_error *err)
 {
     *l = (learner){ .model = m, .opt = *o, .tape = { .recompute = o->recompute } };
     learner_plan plan;
     l->pool = pool_new(o->n_thread, &m->host->mem, err);
-    weft_status status = l->pool ? params_init(&l->params, m, o->bf16, groups(o), err)
-                                 : WEFT_ENOMEM;
+    weft_status status = l->pool ? take_params(l, err) : WEFT_ENOMEM;
     if (status == WEFT_OK)
         status = freeze(l, err);
     if (status == WEFT_OK)
@@ -183,6 +219,7 @@ void learner_group_end(learner *l)
 real learner_add(learner *l, const batch *b, double share)
 {
     const real slope = (real)share;
+    adapt_batch(l, b, true);
     const rng_block key = rng_draw(l->opt.seed, 0, l->n_backward++);
     l->run.key = (uint64_t)key.word[0] << 32 | key.word[1];
     tensor *loss = learner_record(l, &l->run, b);
@@ -196,19 +233,32 @@ real learner_backward(learner *l, const batch *b)
     return learner_add(l, b, 1);
 }
 
-real learner_loss(learner *l, const batch *b)
+/* Without dropout and label smoothing. */
+static real plain_loss(learner *l, const batch *b)
 {
-    l->run.dropout = l->run.smoothing = 0;
+    l->run.dropout = l->run.lora_dropout = l->run.smoothing = 0;
     run_begin(&l->run, b);
     const real value = *row(model_forward(&l->run, l->model), 0);
-    l->run.dropout = l->opt.dropout;
-    l->run.smoothing = l->opt.smoothing;
+    learner_prepare(l, &l->run);
     return value;
+}
+
+real learner_loss(learner *l, const batch *b)
+{
+    adapt_batch(l, b, true);
+    return plain_loss(l, b);
+}
+
+void learner_refer(learner *l, const batch *b)
+{
+    adapt_batch(l, b, false);
+    plain_loss(l, b);
 }
 
 real learner_score(learner *l, const batch *b, int64_t *n_right)
 {
     scoring s = { .batch = b };
+    adapt_batch(l, b, true);
     read_logits(l, &l->run, b, &s);
     *n_right = s.n_right;
     return s.n > 0 ? (real)(s.loss / (double)s.n) : 0;

@@ -2,12 +2,17 @@
  *
  * Training uses the same forward code as inference, which does not know that it is recorded. A
  * learner owns the arenas of a step. A dry run of the largest batch, forward and backward,
- * determines their sizes. */
+ * determines their sizes.
+ *
+ * With an adapter (lora_params.h), only its A and B are trained: the model's weights stay where they
+ * are, in any format. The learner then gives it to all sequences of a batch (sequence.adapted,
+ * batch.rank), except in learner_refer. */
 #ifndef WEFT_TRAIN_LEARNER_H
 #define WEFT_TRAIN_LEARNER_H
 
 #include "tensor/tape.h"
 #include "train/adamw.h"
+#include "train/lora_params.h"
 
 typedef struct learner_options {
     int n_thread;
@@ -19,10 +24,11 @@ typedef struct learner_options {
     adamw_options adamw;
     const char *const *frozen; /* name patterns of frozen weights */
     int n_frozen;
+    lora_params *lora; /* trained instead of the model's weights; or NULL */
 } learner_options;
 
 typedef struct learner {
-    model *model;
+    model *model; /* with an adapter, it is only read */
     learner_options opt;
     params params;
     adamw adamw;
@@ -38,9 +44,9 @@ typedef struct learner_plan {
     size_t meta, data, scratch;
 } learner_plan;
 
-/* m belongs to the learner until it is freed; its weights move into the learner's blocks.
- * `largest` is the largest batch to come; its tokens do not matter. After learner_free, m can
- * only be closed. */
+/* m belongs to the learner until it is freed; its weights, or those of the adapter, move into the
+ * learner's blocks. `largest` is the largest batch to come; its tokens do not matter. After
+ * learner_free, m can only be closed. */
 weft_status learner_init(learner *l, model *m, const learner_options *o, const batch *largest,
                          weft_error *err);
 void learner_free(learner *l);
@@ -68,6 +74,9 @@ real learner_add(learner *l, const batch *b, double share);
 
 /* The loss without dropout and label smoothing; does not train. */
 real learner_loss(learner *l, const batch *b);
+
+/* Writes log p of each sequence of pairs (batch.prefer), as the model has it without its adapter. */
+void learner_refer(learner *l, const batch *b);
 
 /* The same for a classifier; *n_right counts the targets predicted correctly. */
 real learner_score(learner *l, const batch *b, int64_t *n_right);

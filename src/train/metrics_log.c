@@ -141,6 +141,10 @@ static void format_line(buffer *b, const weft_train_progress *p, const char *sam
     put_number(b, "share", p->share);
     put_number(b, "expert_least", p->expert_least);
     put_number(b, "expert_most", p->expert_most);
+    put_number(b, "margin", p->margin);
+    put_number(b, "right", p->right);
+    put_number(b, "logp_chosen", p->logp_chosen);
+    put_number(b, "logp_rejected", p->logp_rejected);
     put_number(b, "val_loss", p->val_loss);
     put_number(b, "val_accuracy", p->val_accuracy);
     if (p->skipped)

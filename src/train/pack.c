@@ -26,17 +26,26 @@ static open_sample *choose_sample(packer *k, int64_t n_row)
     return o;
 }
 
-static bool place(packer *k, data_piece p, weft_error *err)
+/* Puts pieces into one sample. */
+static bool place_all(packer *k, const data_piece *p, int64_t n, weft_error *err)
 {
-    packed *all = scratch_grow(&k->room, (size_t)(k->n + 1) * sizeof *all, k->mem, err);
+    packed *all = scratch_grow(&k->room, (size_t)(k->n + n) * sizeof *all, k->mem, err);
+    int64_t n_row = 0;
     if (!all)
         return false;
-    const int64_t n_row = p.n - k->part->set->make->ahead;
+    for (int64_t i = 0; i < n; i++)
+        n_row += p[i].n - k->part->set->make->ahead;
     open_sample *o = choose_sample(k, n_row);
     k->placed = all;
-    all[k->n++] = (packed){ p, o->sample };
+    for (int64_t i = 0; i < n; i++)
+        all[k->n++] = (packed){ p[i], o->sample };
     o->left -= n_row;
     return true;
+}
+
+static bool place(packer *k, data_piece p, weft_error *err)
+{
+    return place_all(k, &p, 1, err);
 }
 
 /* A labelled text that is too long loses ids before its last one. */
@@ -78,6 +87,19 @@ bool packer_add(packer *k, int64_t at, int64_t n, int64_t n_prompt, int32_t labe
             return false;
     }
     return true;
+}
+
+bool packer_add_pair(packer *k, const data_piece both[2], weft_error *err)
+{
+    data_counts *c = &k->part->counts;
+    c->n_document += 2;
+    for (int i = 0; i < 2; i++)
+        if (both[i].n < 2 || both[i].n_prompt >= both[i].n ||
+            both[i].n - 1 > k->part->set->n_ctx - (both[!i].n - 1)) {
+            c->n_skipped += 2;
+            return true;
+        }
+    return place_all(k, both, 2, err);
 }
 
 /* Sorts pieces by sample, and within a sample by document. */

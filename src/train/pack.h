@@ -37,6 +37,9 @@ void packer_begin(packer *k, data_part *part, mem *m);
  * none. */
 bool packer_add(packer *k, int64_t at, int64_t n, int64_t n_prompt, int32_t label, weft_error *err);
 
+/* Two documents that a sample must have together; skipped if they are longer than one. */
+bool packer_add_pair(packer *k, const data_piece both[2], weft_error *err);
+
 /* Hands the samples to the part. */
 bool packer_finish(packer *k, weft_error *err);
 void packer_end(packer *k);

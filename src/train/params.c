@@ -19,7 +19,7 @@ static void move_in(params *p, int64_t i)
     tensor *t = p->tensor[i];
     real *to = p->value + p->at[i];
     const int64_t n_row = t->n_dim > 1 ? rows(t) : 1;
-    for (int64_t k = 0; k < n_row; k++)
+    for (int64_t k = 0; t->data && k < n_row; k++)
         t->type->decode(to + k * cols(t),
                         (const char *)t->data + (size_t)k * dtype_row_bytes(t->type, cols(t)), 0,
                         cols(t));
@@ -75,16 +75,16 @@ static bool take_blocks(params *p, weft_error *err)
     return p->chunk_sum != NULL;
 }
 
-weft_status params_init(params *p, model *m, bool bf16, int n_group, weft_error *err)
+weft_status params_init(params *p, tensor **list, int64_t n, mem *from, bool bf16, int n_group,
+                        weft_error *err)
 {
-    mem *from = &m->host->mem;
-    *p = (params){ .mem = from, .tensor = m->param, .n_tensor = m->n_param, .n_group = n_group };
-    p->at = mem_zalloc(from, (size_t)m->n_param + 1, sizeof *p->at, "parameters", err);
+    *p = (params){ .mem = from, .tensor = list, .n_tensor = n, .n_group = n_group };
+    p->at = mem_zalloc(from, (size_t)n + 1, sizeof *p->at, "parameters", err);
     if (!p->at)
         return WEFT_ENOMEM;
-    for (int64_t i = 0; i < m->n_param; i++)
-        p->at[i + 1] = p->at[i] + (numbers(m->param[i]) + ALIGN - 1) / ALIGN * ALIGN;
-    p->n = p->at[m->n_param];
+    for (int64_t i = 0; i < n; i++)
+        p->at[i + 1] = p->at[i] + (numbers(list[i]) + ALIGN - 1) / ALIGN * ALIGN;
+    p->n = p->at[n];
     p->value = mem_zalloc(from, (size_t)p->n, sizeof *p->value, "parameters", err);
     p->grad = p->value ? mem_zalloc(from, (size_t)p->n, sizeof *p->grad, "gradients", err) : NULL;
     if (p->grad && bf16)
@@ -93,10 +93,9 @@ weft_status params_init(params *p, model *m, bool bf16, int n_group, weft_error 
         params_free(p);
         return WEFT_ENOMEM;
     }
-    for (int64_t i = 0; i < m->n_param; i++)
+    for (int64_t i = 0; i < n; i++)
         move_in(p, i);
     params_round(p, 0, p->n);
-    container_release_pages(&m->file);
     return WEFT_OK;
 }
 

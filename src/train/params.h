@@ -1,4 +1,4 @@
-/* params.h - all weights of a model in one flat block, and their gradients in another.
+/* params.h - all weights that a run trains in one flat block, and their gradients in another.
  *
  *     value  | token_embd | output_norm | blk.0.attn_norm | blk.0.attn_q | ...
  *     grad   | the same, in the order of binding
@@ -42,10 +42,11 @@ typedef struct params {
     double *chunk_sum; /* of the norm */
 } params;
 
-/* Moves the weights of m, which nobody else may be using, into one block. With bf16, products
- * use bf16 copies of the matrices, remade after every step. n_group is a power of two up to
- * MAX_GROUP. */
-weft_status params_init(params *p, model *m, bool bf16, int n_group, weft_error *err);
+/* Moves n tensors, which nobody else may be using, into one block; those without data become 0. With
+ * bf16, products use bf16 copies of the matrices, remade after every step. n_group is a power of two
+ * up to MAX_GROUP. */
+weft_status params_init(params *p, tensor **list, int64_t n, mem *from, bool bf16, int n_group,
+                        weft_error *err);
 void params_free(params *p);
 
 /* For a dry run of a model without weights: sets up the tensors as params_init does, without

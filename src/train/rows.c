@@ -102,6 +102,25 @@ static int64_t targets_next(const dataset *d, const data_piece *q, chance c)
 
 const row_maker rows_next = { 1, fill_next, targets_next, count_next };
 
+/* ---- pairs of which one is preferred --------------------------------------------------------- */
+
+static weft_status fill_preferred(batch *b, const dataset *d, const data_piece *q, chance c,
+                                  weft_error *err)
+{
+    (void)c;
+    b->prefer->document[b->n_seq] = q->label;
+    return read_piece(b, d, q, err);
+}
+
+static int64_t targets_preferred(const dataset *d, const data_piece *q, chance c)
+{
+    (void)d;
+    (void)c;
+    return q->label % 2 == 0;
+}
+
+const row_maker rows_preferred = { 1, fill_preferred, targets_preferred, count_next };
+
 /* ---- masks ----------------------------------------------------------------------------------- */
 
 static weft_status fill_masked(batch *b, const dataset *d, const data_piece *q, chance c,

@@ -5,6 +5,7 @@
  *     paired     a source and a target, for an encoder-decoder: see pairs.h
  *     image      an image, whose first row has its class as target: see image_set.h
  *     labelled   a text, whose first row has its label as target: see labelled.h
+ *     preferred  as next; sequences are pairs, of which the first is preferred: see preference.h
  *
  * Each has a row_maker, and a dataset uses one of them. */
 #ifndef WEFT_TRAIN_ROWS_H
@@ -17,7 +18,7 @@ typedef struct data_piece {
     int64_t at;
     int32_t n, n_prompt; /* the first of its ids that is a target; with two texts, the start of the
                        * second */
-    int32_t label;       /* -1: none */
+    int32_t label;       /* -1: none; preferred: the document's number */
     int32_t left_out;    /* ids dropped before the last one, if a text is too long */
 } data_piece;
 
@@ -47,13 +48,14 @@ typedef struct row_maker {
     weft_status (*fill)(batch *b, const struct dataset *d, const data_piece *q, chance c,
                         weft_error *err);
 
-    /* The number of its targets, without building it. */
+    /* The number of its targets, without building it; preferred: of pairs that begin here. */
     int64_t (*targets)(const struct dataset *d, const data_piece *q, chance c);
 
     /* Adds its rows, targets and end-of-text tokens, or their expected numbers. */
     void (*count)(data_counts *n, const struct dataset *d, const data_piece *q);
 } row_maker;
 
-extern const row_maker rows_next, rows_masked, rows_paired, rows_image, rows_labelled;
+extern const row_maker rows_next, rows_masked, rows_paired, rows_image, rows_labelled,
+    rows_preferred;
 
 #endif

@@ -9,6 +9,17 @@
 
 #define FADE 0.95
 
+static weft_status pairs_init(trainer *t, weft_error *err)
+{
+    const int64_t n = t->data->corpus.n_document;
+    t->batch.prefer->beta = (real)(t->opt.beta > 0 ? t->opt.beta : 0.1);
+    t->reference = mem_alloc(&t->data->corpus.host->mem, (size_t)n * sizeof *t->reference,
+                             "log-probabilities of the reference", err);
+    for (int64_t i = 0; t->reference && i < n; i++)
+        t->reference[i] = NAN;
+    return t->reference ? WEFT_OK : WEFT_ENOMEM;
+}
+
 weft_status trainer_init(trainer *t, model *m, const dataset *d, const trainer_options *o,
                          weft_error *err)
 {
@@ -19,17 +30,24 @@ weft_status trainer_init(trainer *t, model *m, const dataset *d, const trainer_o
                          (long long)d->n_ctx, (long long)m->n_ctx);
     if (d->train.n_sample == 0)
         return weft_fail(err, WEFT_EINVAL, "no training data");
+    if (d->corpus.n_preference > 0 && !o->learner.lora)
+        return weft_fail(err, WEFT_EINVAL, "preferences train an adapter; add --lora r=16");
     weft_status status = data_room(&t->batch, d, o->n_sample, err);
     if (status != WEFT_OK)
         return status;
-    status = learner_init(&t->learner, m, &t->opt.learner, &t->batch, err);
-    if (status != WEFT_OK)
+    status = t->batch.prefer ? pairs_init(t, err) : WEFT_OK;
+    if (status == WEFT_OK)
+        status = learner_init(&t->learner, m, &t->opt.learner, &t->batch, err);
+    if (status != WEFT_OK) {
+        mem_free(&d->corpus.host->mem, t->reference);
         data_room_free(&t->batch, d);
+    }
     return status;
 }
 
 void trainer_free(trainer *t)
 {
+    mem_free(&t->data->corpus.host->mem, t->reference);
     learner_free(&t->learner);
     data_room_free(&t->batch, t->data);
 }
@@ -64,6 +82,44 @@ static int64_t parts_of_step(const trainer *t)
     return parts;
 }
 
+/* What the mean of a loss is over. */
+static int64_t n_counted(const batch *b)
+{
+    return b->prefer ? b->n_seq / 2 : b->n_wanted;
+}
+
+/* Gives the batch's pairs the log-probabilities of the model without its adapter. They are computed
+ * when a pair is first used: a step of the first epoch has one more forward. */
+static void refer(trainer *t)
+{
+    preference *p = t->batch.prefer;
+    bool known = true;
+    for (int32_t s = 0; p && s < t->batch.n_seq; s++) {
+        p->reference[s] = t->reference[p->document[s]];
+        known &= !isnan(p->reference[s]);
+    }
+    if (!p || known)
+        return;
+    learner_refer(&t->learner, &t->batch);
+    for (int32_t s = 0; s < t->batch.n_seq; s++)
+        p->reference[s] = t->reference[p->document[s]] = p->logp[s];
+}
+
+/* Adds the batch's pairs, after a forward. */
+static void count_pairs(pair_means *m, const batch *b)
+{
+    const preference *p = b->prefer;
+    for (int32_t s = 0; p && s + 1 < b->n_seq; s += 2) {
+        const double margin = (double)p->beta * ((p->logp[s] - p->reference[s]) -
+                                                 (p->logp[s + 1] - p->reference[s + 1]));
+        const double n = (double)++m->n;
+        m->margin += (margin - m->margin) / n;
+        m->accuracy += ((margin > 0) - m->accuracy) / n;
+        m->chosen += (p->logp[s] - m->chosen) / n;
+        m->rejected += (p->logp[s + 1] - m->rejected) / n;
+    }
+}
+
 /* Adds the gradients of samples [first, end) of the step, one group; returns its share of the
  * loss. */
 static weft_status add_group(trainer *t, int64_t first, int64_t end, double n_target,
@@ -80,8 +136,10 @@ static weft_status add_group(trainer *t, int64_t first, int64_t end, double n_ta
         r->n_row += t->batch.n_row;
         if (t->batch.n_wanted == 0)
             continue; /* masks are rare, and texts short */
-        const double share = (double)t->batch.n_wanted / n_target;
+        const double share = (double)n_counted(&t->batch) / n_target;
+        refer(t);
         loss += share * (double)learner_add(&t->learner, &t->batch, share);
+        count_pairs(&r->pairs, &t->batch);
     }
     r->loss += loss;
     learner_group_end(&t->learner);
@@ -158,6 +216,7 @@ weft_status trainer_evaluate(trainer *t, double *loss, double *accuracy, weft_er
     const bool classifies = t->learner.model->task == WEFT_TASK_CLASSIFY;
     const int64_t most = t->opt.n_sample;
     double sum = 0, n_target = 0, all_right = 0;
+    pair_means pairs = { 0 };
     weft_status status = pool_ready(t->learner.pool, err);
     for (int64_t i = 0; i < p->n_in_order && status == WEFT_OK; i += most) {
         const int64_t left = p->n_in_order - i;
@@ -165,14 +224,18 @@ weft_status trainer_evaluate(trainer *t, double *loss, double *accuracy, weft_er
         if (status != WEFT_OK || t->batch.n_wanted == 0)
             continue;
         int64_t n_right = 0;
+        refer(t);
         const real mean = classifies ? learner_score(&t->learner, &t->batch, &n_right)
                                      : learner_loss(&t->learner, &t->batch);
-        sum += (double)t->batch.n_wanted * (double)mean;
-        n_target += (double)t->batch.n_wanted;
+        sum += (double)n_counted(&t->batch) * (double)mean;
+        n_target += (double)n_counted(&t->batch);
         all_right += (double)n_right;
+        count_pairs(&pairs, &t->batch);
     }
     *loss = n_target > 0 ? sum / n_target : NAN;
-    *accuracy = classifies && n_target > 0 ? all_right / n_target : NAN;
+    *accuracy = classifies && n_target > 0 ? all_right / n_target
+                : pairs.n > 0              ? pairs.accuracy
+                                           : NAN;
     return status;
 }
 
@@ -303,7 +366,8 @@ weft_status trainer_run(trainer *t, const hf_form *form, trainer_report *last, b
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-#define N_BLOCK 3
+#define N_BLOCK       3
+#define OPTIONS_BYTES 400
 
 static void blocks(trainer *t, checkpoint_block b[N_BLOCK])
 {
@@ -344,26 +408,28 @@ static void describe_run(const trainer *t, char *text, size_t size)
                  (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
                  (long long)d->train.n_sample, sample_names[d->pairing.objective][d->windows],
                  (long long)d->corpus.n_id);
+    char own[128] = "", pairs[32] = "";
+    const lora_params *trained = t->opt.learner.lora;
+    if (trained)
+        snprintf(own, sizeof own, "; adapter of %lld numbers, scale %.9g, dropout %g",
+                 (long long)p->n, lora_spec_scale(&trained->spec), (double)trained->spec.dropout);
+    if (t->batch.prefer)
+        snprintf(pairs, sizeof pairs, "; beta %g", (double)t->batch.prefer->beta);
     char grouped[32] = ""; /* only if set: runs from before groups existed had one */
     if (n_group(t) > 1)
         snprintf(grouped, sizeof grouped, " in %d groups", n_group(t));
-    snprintf(text, size, "%s%s; dropout %g, smoothing %g, %s, %lld of %lld weights frozen", data,
-             grouped, (double)t->opt.learner.dropout, (double)t->opt.learner.smoothing,
-             t->opt.learner.bf16 ? "bf16" : "f32", (long long)n_frozen, (long long)p->n_tensor);
+    snprintf(text, size, "%s%s; dropout %g, smoothing %g, %s, %lld of %lld weights frozen%s%s",
+             data, grouped, (double)t->opt.learner.dropout, (double)t->opt.learner.smoothing,
+             t->opt.learner.bf16 ? "bf16" : "f32", (long long)n_frozen, (long long)p->n_tensor, own,
+             pairs);
 }
 
-weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
+static weft_status save_view(trainer *t, const hf_form *form, const float *const *value,
+                             const peft_contents *own, weft_error *err)
 {
     learner *l = &t->learner;
-    mem *from = l->params.mem;
     checkpoint_block block[N_BLOCK];
-    char options[256];
-    const float **value = mem_zalloc(from, (size_t)l->params.n_tensor, sizeof *value,
-                                     "a checkpoint", err);
-    if (!value)
-        return WEFT_ENOMEM;
-    for (int64_t i = 0; i < l->params.n_tensor; i++)
-        value[i] = (const float *)l->params.value + l->params.at[i];
+    char options[OPTIONS_BYTES];
     blocks(t, block);
     describe_run(t, options, sizeof options);
     const checkpoint_view v = { .counters = { .step = t->state.step,
@@ -374,10 +440,39 @@ weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
                                 .options = options,
                                 .form = form,
                                 .weight = value,
+                                .adapter = own,
                                 .block = block,
                                 .n_block = N_BLOCK,
                                 .spared = t->state.best_step };
-    const weft_status status = checkpoint_write(t->opt.run, &v, t->opt.keep, l->model->host, err);
+    return checkpoint_write(t->opt.run, &v, t->opt.keep, l->model->host, err);
+}
+
+static weft_status save_adapter(trainer *t, const hf_form *form, weft_error *err)
+{
+    peft_contents c;
+    const lora_params *p = t->opt.learner.lora;
+    weft_status status = peft_contents_make(&c, &p->ready->from, t->learner.model, t->opt.base,
+                                            err);
+    if (status != WEFT_OK)
+        return status;
+    status = save_view(t, form, NULL, &c, err);
+    peft_contents_free(&c);
+    return status;
+}
+
+weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
+{
+    const learner *l = &t->learner;
+    mem *from = l->params.mem;
+    if (l->opt.lora)
+        return save_adapter(t, form, err);
+    const float **value = mem_zalloc(from, (size_t)l->params.n_tensor, sizeof *value,
+                                     "a checkpoint", err);
+    if (!value)
+        return WEFT_ENOMEM;
+    for (int64_t i = 0; i < l->params.n_tensor; i++)
+        value[i] = (const float *)l->params.value + l->params.at[i];
+    const weft_status status = save_view(t, form, value, NULL, err);
     mem_free(from, value);
     return status;
 }
@@ -424,7 +519,7 @@ weft_status trainer_load(trainer *t, const checkpoint *c, weft_error *err)
 {
     const manifest_counters *n = &c->manifest.counters;
     checkpoint_block block[N_BLOCK];
-    char options[256];
+    char options[OPTIONS_BYTES];
     describe_run(t, options, sizeof options);
     if (n->seed != t->opt.seed || strcmp(options, c->manifest.options) != 0)
         return weft_fail(err, WEFT_EINVAL,

@@ -17,6 +17,14 @@
 #include "train/learner.h"
 #include "train/schedule.h"
 
+/* What is known of pairs of which one is preferred: means over n of them. */
+typedef struct pair_means {
+    int64_t n;
+    double margin; /* beta times how much more the preferred gained on the other since the start */
+    double accuracy;         /* share of pairs with a margin above 0 */
+    double chosen, rejected; /* log p of each side */
+} pair_means;
+
 /* Results of a step. Before the first step, only `step`, the values from a checkpoint, and `left`
  * are set. */
 typedef struct trainer_report {
@@ -28,12 +36,13 @@ typedef struct trainer_report {
     int64_t n_skipped;
     double load_least; /* load of an expert, relative to its layer's mean; NaN without experts */
     double load_most;
+    pair_means pairs;    /* of this step, if it has any */
     int64_t n_row;       /* of this step */
     int64_t n_row_all;   /* total of all steps so far */
     double seconds;      /* time of the step, without evaluation and checkpoint */
     bool evaluated;      /* an evaluation followed this step: */
     double val_loss;     /* mean over all targets of the validation split, */
-    double val_accuracy; /* and the accuracy, for a classifier */
+    double val_accuracy; /* and the accuracy, for a classifier or for pairs */
     double best;         /* best of all evaluations so far; INFINITY before the first */
     int64_t best_step;
     bool saved;
@@ -48,12 +57,14 @@ typedef struct trainer_options {
     learner_options learner; /* the trainer sets its seed */
     schedule schedule;
     int32_t n_sample, n_part;
+    double beta; /* of pairs of which one is preferred; 0: 0.1 */
     uint64_t seed;
     int64_t eval_every, save_every; /* interval in steps; 0: only at the end of the run */
-    int patience;    /* stop after this many evaluations without improvement; 0: never */
-    int max_skipped; /* fail after this many skipped steps in a row */
-    const char *run; /* the directory of checkpoints; NULL: writes none */
-    int keep;        /* number of newest checkpoints to keep, in addition to the best; 0: all */
+    int patience;     /* stop after this many evaluations without improvement; 0: never */
+    int max_skipped;  /* fail after this many skipped steps in a row */
+    const char *run;  /* the directory of checkpoints; NULL: writes none */
+    const char *base; /* what the checkpoints of an adapter call its model; or NULL */
+    int keep;         /* number of newest checkpoints to keep, in addition to the best; 0: all */
     trainer_fn *tell;
     weft_wait_fn *waiting; /* called before the first step: false stops; or NULL */
     void *ud;              /* of both */
@@ -78,7 +89,8 @@ typedef struct trainer {
     trainer_options opt;
     learner learner;
     const dataset *data;
-    batch batch; /* buffer for a part */
+    batch batch;       /* buffer for a part */
+    double *reference; /* of pairs: [n_document] log p before the first step; NaN: not yet known */
     trainer_state state;
     int64_t first; /* steps taken before this process, */
     double began;  /* and the time of its first step */

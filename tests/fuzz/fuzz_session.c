@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .open = serve_open, .size = serve_size, .read = serve_read, .close = serve_close, .ud = &in
     };
     const size_t used = atomic_load(&h.mem.used);
-    session *s = session_restore(e, "input", &err);
+    session *s = session_restore(e, "input", (adaption){ 0 }, &err);
     must(s || (err.code != WEFT_OK && err.message[0]), "a failure without a message", &err);
     if (s)
         go_on(s, &err);

@@ -343,6 +343,36 @@ char *text_of(const char *answer)
     return text;
 }
 
+/* Ids of calls are new in every answer. */
+static void drop_ids(char *text)
+{
+    for (char *at = strstr(text, "\"call_"); at; at = strstr(at + 1, "\"call_")) {
+        char *end = strchr(at + 1, '"');
+        memmove(at + 1, end, strlen(end) + 1);
+    }
+}
+
+char *choices_of(const char *answer)
+{
+    char *all = malloc(strlen(answer) + 1);
+    size_t n = 0;
+    if (status_of(answer) != 200) {
+        free(all);
+        return NULL;
+    }
+    for (const char *at = strstr(answer, "\"choices\":"); at; at = strstr(at, "\"choices\":")) {
+        const char *end = strstr(at, ",\"usage\"");
+        const char *line = strchr(at, '\n');
+        end = end && (!line || end < line) ? end : line ? line : at + strlen(at);
+        memcpy(all + n, at, (size_t)(end - at));
+        n += (size_t)(end - at);
+        at = end;
+    }
+    all[n] = 0;
+    drop_ids(all);
+    return all;
+}
+
 double metric(const child *s, const char *name)
 {
     char *answer = ask(s, "/metrics", "", NULL);

@@ -55,6 +55,10 @@ const char *body_of(const char *answer);
 /* The text of all events of a stream, or of the choices of an object, joined. Freed by the caller. */
 char *text_of(const char *answer);
 
+/* All "choices" of an answer, without ids, times and counts of cached tokens. Freed by the caller;
+ * NULL if it is not a whole answer. */
+char *choices_of(const char *answer);
+
 /* A number of /metrics, -1 if it has none; waits until it has this value, or is not above it. */
 double metric(const child *s, const char *name);
 bool metric_becomes(const child *s, const char *name, double value, double seconds);

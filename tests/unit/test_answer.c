@@ -340,7 +340,8 @@ static void others(void **state)
     (void)state;
     bytes to = { 0 };
     refusal why;
-    const served models[] = { { "a\"b", 1700000000, 256 }, { "c", 1, 4096 } };
+    const served models[] = { { "a\"b", "a", NULL, 1700000000, 256 },
+                              { "c:d", "./d", "c", 1, 4096 } };
     const float vectors[] = { 1, -0.5f, 3.14159274f, 0, 1e-30f, 65504 };
     const int32_t ids[] = { 1, 0, INT32_MAX };
     refuse(&why, 400, INVALID_REQUEST, "invalid_value", "n", "n: found %d; \xff \"q\"", 9);
@@ -354,10 +355,11 @@ static void others(void **state)
     bytes_text(&to, "\n");
     answer_count(INT64_MAX, &to);
     bytes_text(&to, "\n");
-    answer_models(models, 2, &to);
-    bytes_text(&to, "\n");
-    answer_model(&models[1], &to);
-    bytes_text(&to, "\n");
+    for (int i = 0; i < 2; i++) {
+        wire w = wire_to(&to);
+        answer_model(&models[i], &w);
+        bytes_text(&to, "\n");
+    }
     answer_embeddings("m", vectors, 2, 3, false, 12, &to);
     bytes_text(&to, "\n");
     answer_embeddings("m", vectors, 2, 3, true, 12, &to);

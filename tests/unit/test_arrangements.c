@@ -180,7 +180,7 @@ static void restored(arrangement *a)
     feed_to(a, some(a, 100, LENGTH - 1));
     assert_int_equal(session_save(a->session, path, &err), WEFT_OK);
     session_free(a->session);
-    a->session = session_restore(a->engine, path, &err);
+    a->session = session_restore(a->engine, path, (adaption){ 0 }, &err);
     if (!a->session)
         fail_msg("%s", err.message);
     feed_to(a, LENGTH);

@@ -53,7 +53,7 @@ static void check_line(engine *e, char *line, double *worst)
     at = strchr(at, '|') + 1;
     const int n = read_ids(&at, prompt);
     o.n_end = read_ids(&at, ends);
-    weft_beams *b = beam_search(e, prompt, n, &o, NULL, NULL, &err);
+    weft_beams *b = beam_search(e, prompt, n, &o, (adaption){ 0 }, NULL, NULL, &err);
     if (!b)
         fail_msg("%s", err.message);
     assert_int_equal(b->n, o.n_best);
@@ -262,7 +262,7 @@ static void shared_pages(void **state)
         &f, (engine_options){ .n_thread = 1, .n_session = 8, .n_cache = (4 + 8) * PAGE_ROWS });
     story(ids, 4 * PAGE_ROWS, 3);
     const weft_beam_options o = { .n_beam = 8, .n_best = 8, .n_new = 40, .ends = ids };
-    weft_beams *b = beam_search(e, ids, 4 * PAGE_ROWS, &o, NULL, NULL, &err);
+    weft_beams *b = beam_search(e, ids, 4 * PAGE_ROWS, &o, (adaption){ 0 }, NULL, NULL, &err);
     if (!b)
         fail_msg("%s", err.message);
     assert_int_equal(b->n, 8);
@@ -285,7 +285,7 @@ static void one_beam(void **state)
     open_typed(&f, &dtype_f32);
     engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_session = 2 });
     const weft_beam_options o = { .n_beam = 1, .n_best = 1, .n_new = 30, .ends = prompt };
-    weft_beams *b = beam_search(e, prompt, 7, &o, NULL, NULL, &err);
+    weft_beams *b = beam_search(e, prompt, 7, &o, (adaption){ 0 }, NULL, NULL, &err);
     session *s = make_session(e);
     assert_non_null(b);
     must_feed(s, prompt, 7);
@@ -310,7 +310,7 @@ static void full_cache(void **state)
     engine *e = make_engine(
         &f, (engine_options){ .n_thread = 1, .n_session = 4, .n_cache = PAGE_ROWS });
     const weft_beam_options o = { .n_beam = 4, .n_best = 1, .n_new = 100, .ends = prompt };
-    assert_null(beam_search(e, prompt, 7, &o, NULL, NULL, &err));
+    assert_null(beam_search(e, prompt, 7, &o, (adaption){ 0 }, NULL, NULL, &err));
     assert_int_equal(err.code, WEFT_ECONTEXT);
     assert_int_equal(e->pages.n_free, e->pages.n_page);
     engine_free(e);
@@ -338,7 +338,7 @@ static void memory_faults(void **state)
     const size_t used = h.mem.used;
     for (int64_t k = 1;; k++) {
         fault.fail_at = fault.calls + k;
-        weft_beams *b = beam_search(e, prompt, 7, &o, NULL, NULL, &err);
+        weft_beams *b = beam_search(e, prompt, 7, &o, (adaption){ 0 }, NULL, NULL, &err);
         if (!b)
             assert_int_equal(err.code, WEFT_ENOMEM);
         const bool done = b != NULL;

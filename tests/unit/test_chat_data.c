@@ -297,6 +297,41 @@ static void each_rule(void **state)
     }
 }
 
+/* A line of two answers is two documents; only what differs is learned. */
+static void preferences(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *text;
+    } good[] = {
+        { "{\"prompt\":\"q\",\"chosen\":\"ab\",\"rejected\":\"c\"}", "q[ab<e>]|q[c<e>]|" },
+        { "{\"prompt\":[{\"role\":\"user\",\"content\":\"q\"}],"
+          "\"chosen\":[{\"role\":\"assistant\",\"content\":\"a\"}],"
+          "\"rejected\":[{\"role\":\"assistant\",\"content\":\"b\"}]}",
+          "<s>user\nq<e>\n<s>assistant\n[a<e>]\n|<s>user\nq<e>\n<s>assistant\n[b<e>]\n|" },
+        { "{\"prompt\":[{\"role\":\"assistant\",\"content\":\"old\"},"
+          "{\"role\":\"user\",\"content\":\"q\"}],"
+          "\"chosen\":[{\"role\":\"assistant\",\"content\":\"a\"}],"
+          "\"rejected\":[{\"role\":\"assistant\",\"content\":\"b\"}]}",
+          "<s>assistant\nold<e>\n<s>user\nq<e>\n<s>assistant\n[a<e>]\n|"
+          "<s>assistant\nold<e>\n<s>user\nq<e>\n<s>assistant\n[b<e>]\n|" },
+        { "{\"chosen\":[{\"role\":\"assistant\",\"content\":\"old\"},{\"role\":\"user\","
+          "\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"a\"}],"
+          "\"rejected\":[{\"role\":\"assistant\",\"content\":\"old\"},{\"role\":\"user\","
+          "\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"b\"}]}",
+          "<s>assistant\nold<e>\n<s>user\nq<e>\n<s>assistant\n[a<e>]\n|"
+          "<s>assistant\nold<e>\n<s>user\nq<e>\n<s>assistant\n[b<e>]\n|" },
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        lesson l;
+        if (lesson_try(&l, TURNS, good[i].line) != WEFT_OK)
+            fail_msg("%zu: %s", i, l.err.message);
+        assert_string_equal(marked_text(&l.corpus, &l.tokenizer), good[i].text);
+        assert_int_equal(l.corpus.n_preference, 1);
+        lesson_close(&l);
+    }
+}
+
 /* The same date on every day. */
 static void the_date(void **state)
 {
@@ -317,6 +352,20 @@ static void sentences(void **state)
         const char *line, *says;
     } wrong[] = {
         { "{\"messages\":5}", "data.jsonl:1: the messages are not a list" },
+        { "{\"prompt\":\"a\",\"chosen\":\"b\"}",
+          "data.jsonl:1: expected \"chosen\" and \"rejected\", both texts" },
+        { "{\"prompt\":\"a\",\"chosen\":\"b\",\"rejected\":[]}", "both texts or both lists" },
+        { "{\"prompt\":\"a\",\"chosen\":5,\"rejected\":6}", "both texts or both lists" },
+        { "{\"chosen\":\"a\",\"rejected\":\"b\"}",
+          "\"chosen\" is a text; expected a text as \"prompt\" too" },
+        { "{\"prompt\":\"a\",\"chosen\":\"b\",\"rejected\":\"\"}", "\"rejected\" is empty" },
+        { "{\"prompt\":\"a\",\"chosen\":[{}],\"rejected\":[{}]}",
+          "\"chosen\" has messages; expected messages in \"prompt\" too" },
+        { "{\"chosen\":[{\"role\":\"user\",\"content\":\"a\"}],"
+          "\"rejected\":[{\"role\":\"user\",\"content\":\"a\"}]}",
+          "\"chosen\" has no message that the other has not" },
+        { "{\"prompt\":[],\"chosen\":[5],\"rejected\":[6]}",
+          "data.jsonl:1: message 0: no \"content\"" },
         { "{\"messages\":[5]}", "data.jsonl:1: message 0: no \"content\"" },
         { HI_YES "{\"messages\":[{\"role\":\"user\"}]}",
           "data.jsonl:2: message 0: no \"content\"" },
@@ -669,6 +718,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("chat data: learned is what the assistant writes", each_rule),
+        TEST("chat data: a chosen and a rejected answer are two documents", preferences),
         TEST("chat data: a template that prints the date has the same text every day", the_date),
         TEST("chat data: an error names the line", sentences),
         TEST("chat data: tools, also as JSON in a string", tools),

@@ -556,6 +556,89 @@ static void cut_off_pairs(void **state)
     }
 }
 
+/* ---- preferences ----------------------------------------------------------------------------- */
+
+#define PAIR(p, a, b) "{\"prompt\": \"" p "\", \"chosen\": \"" a "\", \"rejected\": \"" b "\"}\n"
+
+/* Both answers of a line are neighbours in one sample; one that is too long leaves with the other. */
+static void preferred_pairs(void **state)
+{
+    (void)state;
+    data_options o = plain;
+    lesson l;
+    batch b;
+    o.n_ctx = 11;
+    lesson_open(&l, "a.jsonl",
+                PAIR("p", "x", "yy") PAIR("q", "0123456789", "z") PAIR("r", "uuu", "v")
+                    PAIR("s", "w", "w2"),
+                o);
+    const data_part *t = &l.data.train;
+    assert_true(l.data.make == &rows_preferred && l.data.corpus.n_preference == 4);
+    assert_int_equal(t->counts.n_document, 8);
+    assert_int_equal(t->counts.n_skipped, 2);
+    assert_int_equal(t->n_sample, 2); /* 2 + 3 and 4 + 2 rows fill one */
+    assert_int_equal(data_room(&b, &l.data, 2, &l.err), WEFT_OK);
+    assert_int_equal(data_fill_in_order(&b, t, 0, 2, &l.err), WEFT_OK);
+    static const int32_t number[] = { 0, 1, 4, 5, 6, 7 };
+    static const char *const text[] = { "px", "pyy", "ruuu", "rv", "sw", "sw2" };
+    assert_int_equal(b.n_seq, 6);
+    for (int s = 0; s < 6; s++) {
+        assert_int_equal(b.prefer->document[s], number[s]);
+        assert_int_equal(b.seq[s].n, strlen(text[s]));
+        for (int32_t i = 0; i < b.seq[s].n; i++) {
+            const batch_row *row = &b.row[b.seq[s].first + i];
+            assert_int_equal(row->id, text[s][i]);
+            assert_int_equal(row->target, text[s][i + 1] ? text[s][i + 1] : EOS);
+        }
+    }
+    assert_int_equal(data_targets(t, 3, 0, 2), 3); /* pairs */
+    data_room_free(&b, &l.data);
+    lesson_close(&l);
+}
+
+/* Validation has whole pairs, spread over the data or from a file. */
+static void split_preferences(void **state)
+{
+    (void)state;
+    char text[4000] = "";
+    for (int i = 0; i < 40; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), PAIR("%d", "a", "b"), i);
+    data_options o = plain;
+    lesson l;
+    o.n_ctx = 64;
+    o.validation = 0.25;
+    lesson_open(&l, "a.jsonl", text, o);
+    assert_int_equal(l.data.validation.counts.n_document, 20);
+    assert_int_equal(l.data.train.counts.n_document, 60);
+    for (int part = 0; part < 2; part++) {
+        const data_part *p = part ? &l.data.validation : &l.data.train;
+        for (int64_t i = 0; i < p->first[p->n_sample]; i += 2)
+            assert_true(p->piece[i].label % 2 == 0 &&
+                        p->piece[i + 1].label == p->piece[i].label + 1);
+    }
+    lesson_close(&l);
+    o.validation = 0;
+    o.corpus.apart = temp_file("b.jsonl", PAIR("x", "a", "b"), strlen(PAIR("x", "a", "b")));
+    lesson_open(&l, "a.jsonl", text, o);
+    assert_int_equal(l.data.validation.counts.n_document, 2);
+    assert_int_equal(l.data.validation.piece[0].label, 80);
+    lesson_close(&l);
+}
+
+static void wrong_preferences(void **state)
+{
+    (void)state;
+    static const char mixed[] = PAIR("p", "x", "y") "{\"text\": \"a\"}\n";
+    static const char one[] = PAIR("p", "x", "y");
+    lesson l;
+    data_options masked = plain;
+    masked.mask_id = 'm';
+    assert_int_equal(try_text(&l, "a.jsonl", mixed, sizeof mixed - 1, plain), WEFT_EINVAL);
+    assert_non_null(strstr(l.err.message, "1 pairs of chosen and rejected answers in 3 documents"));
+    assert_int_equal(try_text(&l, "a.jsonl", one, sizeof one - 1, masked), WEFT_EINVAL);
+    assert_non_null(strstr(l.err.message, "preferences train decoders"));
+}
+
 /* ---- JSONL ----------------------------------------------------------------------------------- */
 
 static void jsonl_lines(void **state)
@@ -1272,6 +1355,9 @@ int main(void)
         TEST("pairs: both parts are separate texts", parallel_text),
         TEST("pairs: invalid pairs are reported", wrong_pairs),
         TEST("pairs: truncated files", cut_off_pairs),
+        TEST("preferences: both answers are in one sample", preferred_pairs),
+        TEST("preferences: the split is by pairs", split_preferences),
+        TEST("preferences: only pairs, only for decoders", wrong_preferences),
         TEST("jsonl: lines of all kinds", jsonl_lines),
         TEST("jsonl: wrong lines are reported", jsonl_errors),
         TEST("jsonl: depth is limited", jsonl_depth),

@@ -238,7 +238,7 @@ static void memory_faults(void **state)
     for (bool done = false; !done; k++) {
         fault.fail_at = fault.calls + k;
         engine *e = engine_new(&m, &(engine_options){ .n_thread = 1, .n_session = 3 }, &err);
-        weft_beams *b = e ? beam_search(e, &start, 1, &o, NULL, NULL, &err) : NULL;
+        weft_beams *b = e ? beam_search(e, &start, 1, &o, (adaption){ 0 }, NULL, NULL, &err) : NULL;
         done = b != NULL;
         assert_true(done || err.code == WEFT_ENOMEM);
         beams_free(b);
@@ -393,7 +393,7 @@ static int say(engine *e, const weft_beam_options *o, said *to)
     }
     weft_error err = { 0 };
     const int32_t start = (int32_t)e->model->start;
-    weft_beams *b = beam_search(e, &start, 1, o, NULL, NULL, &err);
+    weft_beams *b = beam_search(e, &start, 1, o, (adaption){ 0 }, NULL, NULL, &err);
     if (!b)
         fail_msg("%s", err.message);
     for (int i = 0; i < b->n; i++) {

@@ -754,7 +754,8 @@ static void make(objects *f)
         f->alone = !f->source;
         if (f->alone)
             must(weft_session_save(f->session, f->saved, &err) == WEFT_OK, &err);
-    } else {
+    }
+    if (info.task != WEFT_TASK_GENERATE || f->adapter) { /* decoders have states, too */
         const weft_encoder_options o = valid_weft_encoder_options(f);
         f->encoder = weft_encoder_new(f->model, &o, &err);
         must(f->encoder, &err);

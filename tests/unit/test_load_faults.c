@@ -19,7 +19,7 @@ static void timelines(engine *e, weft_error *err)
     work both[] = { { .session = s, .ids = ids + 3, .n = 1 },
                     { .session = fork, .ids = ids + 4, .n = 1 } };
     if (fork && engine_eval(e, both, 2, err) == WEFT_OK && session_save(s, path, err) == WEFT_OK)
-        back = session_restore(e, path, err);
+        back = session_restore(e, path, (adaption){ 0 }, err);
     if (back && session_sync(back, ids, 5, &reused, err) == WEFT_OK)
         assert_true(reused == 4 && session_greedy(back) >= 0);
     session_free(back);

@@ -80,7 +80,11 @@ static weft_train_progress step_of(int64_t step)
                                   .val_loss = NAN,
                                   .val_accuracy = NAN,
                                   .expert_least = NAN,
-                                  .expert_most = NAN };
+                                  .expert_most = NAN,
+                                  .margin = NAN,
+                                  .right = NAN,
+                                  .logp_chosen = NAN,
+                                  .logp_rejected = NAN };
 }
 
 static void put_steps(metrics_log *m, int64_t from, int64_t to)
@@ -119,10 +123,19 @@ static void lines_are_json(void **state)
     p.val_loss = 1.5;
     p.skipped = true;
     metrics_log_put(&m, &p, "a \"b\"\n\xFF\x7F", 8);
+    p = step_of(3);
+    p.margin = -0.5;
+    p.right = 0.25;
+    p.logp_chosen = -3;
+    p.logp_rejected = -4;
+    metrics_log_put(&m, &p, NULL, 0);
     metrics_log_close(&m);
     file_is(LINE(1) "{\"step\":2,\"loss\":0.5,\"smoothed\":0.25,\"lr\":0.001,\"grad_norm\":2,"
                     "\"tokens\":64,\"val_loss\":1.5,\"skipped\":true,"
-                    "\"sample\":\"a \\\"b\\\"\\u000a\\ufffd\x7F\"}\n");
+                    "\"sample\":\"a \\\"b\\\"\\u000a\\ufffd\x7F\"}\n"
+                    "{\"step\":3,\"loss\":0.5,\"smoothed\":0.25,\"lr\":0.001,\"grad_norm\":2,"
+                    "\"tokens\":64,\"margin\":-0.5,\"right\":0.25,\"logp_chosen\":-3,"
+                    "\"logp_rejected\":-4}\n");
 }
 
 static void a_new_run_begins_anew(void **state)

@@ -5,94 +5,14 @@
 #include "adapt/peft_config.h"
 #include "adapt/ready.h"
 #include "edited.h"
-#include "golden.h"
+#include "golden_adapters.h"
 #include "hostile.h"
-#include "models/convert.h"
 #include "support.h"
 
 #include <math.h>
 #include <sys/stat.h>
 
-#define TOLERANCE 1e-5
-
-/* ---- models and adapters --------------------------------------------------------------------- */
-
-static const char *golden_path(const char *name)
-{
-    static char path[8][4096];
-    static int next;
-    char *to = path[next++ % 8], inner[256];
-    snprintf(inner, sizeof inner, "golden/%s", name);
-    snprintf(to, sizeof path[0], "%s", fixture(inner));
-    return to;
-}
-
-static const char *adapter_path(const char *name)
-{
-    char inner[256];
-    snprintf(inner, sizeof inner, "adapters/%s", name);
-    return golden_path(inner);
-}
-
-typedef struct rig {
-    host host;
-    model model;
-    adapter adapter;
-} rig;
-
-static void open_model(rig *r, const char *path)
-{
-    weft_error err = { 0 };
-    *r = (rig){ 0 };
-    host_plain(&r->host);
-    if (model_open(&r->model, path, WEFT_LOAD_COPY, &r->host, &err) != WEFT_OK)
-        fail_msg("%s", err.message);
-}
-
-static void open_both(rig *r, const char *base, const char *path)
-{
-    weft_error err = { 0 };
-    open_model(r, base);
-    if (peft_open(&r->adapter, &r->model, path, WEFT_LOAD_MAP, &err) != WEFT_OK)
-        fail_msg("%s: %s", path, err.message);
-}
-
-static void close_both(rig *r)
-{
-    adapter_close(&r->adapter);
-    model_close(&r->model);
-    assert_int_equal(r->host.mem.used, 0);
-}
-
-/* The part or the whole weight of this name; NULL if there is none. */
-static const adapter_part *part_of(const rig *r, const char *name)
-{
-    for (int64_t i = 0; i < r->adapter.n_part; i++)
-        if (strcmp(r->adapter.part[i].name, name) == 0)
-            return &r->adapter.part[i];
-    return NULL;
-}
-
-static const adapter_whole *whole_of(const rig *r, const char *name)
-{
-    for (int64_t i = 0; i < r->adapter.n_whole; i++)
-        if (strcmp(r->adapter.whole[i].name, name) == 0)
-            return &r->adapter.whole[i];
-    return NULL;
-}
-
 /* ---- into the weights ------------------------------------------------------------------------ */
-
-static tensor *param_of(const model *m, const char *name, const char *tail)
-{
-    char whole[2 * NAME_BYTES];
-    snprintf(whole, sizeof whole, "%s%s", name, tail);
-    for (int64_t i = 0; i < m->n_param; i++)
-        if (strcmp(m->param[i]->name, whole) == 0)
-            return m->param[i];
-    fail_msg("the model has no %s", whole);
-    return NULL;
-}
 
 static double at(const tensor *t, int64_t i, int64_t k)
 {
@@ -150,79 +70,6 @@ static void put_adapter(const model *m, const adapter *a)
         put_part(m, &a->part[i]);
 }
 
-/* ---- the output ------------------------------------------------------------------------------ */
-
-#define MAX_ROW 64
-
-typedef struct sentence {
-    batch_row row[MAX_ROW];
-    sequence seq;
-    batch batch;
-} sentence;
-
-static void sentence_init(sentence *t, const stored *ids, const stored *types)
-{
-    const int32_t n = (int32_t)ids->shape[0];
-    t->seq = (sequence){ .n = n, .source = -1 };
-    t->batch = (batch){ .n_row = n, .n_seq = 1, .row = t->row, .seq = &t->seq };
-    for (int32_t i = 0; i < n; i++)
-        t->row[i] = (batch_row){ .id = ((const int32_t *)ids->data)[i],
-                                 .pos = i,
-                                 .type = types ? ((const int32_t *)types->data)[i] : 0 };
-}
-
-/* set: the adapter, or NULL. */
-static void forward(const model *m, lora_set *set, golden *g)
-{
-    static sentence target, source;
-    sentence_init(&target, golden_tensor(g, "ids"), golden_tensor(g, "types"));
-    batch b = target.batch;
-    b.n_wanted = m->task == WEFT_TASK_CLASSIFY ? 1 : b.n_row;
-    for (int32_t i = 0; i < b.n_wanted; i++)
-        target.row[i].wanted = true;
-    if (m->n_layer_src > 0) {
-        sentence_init(&source, golden_tensor(g, "source"), NULL);
-        source.batch.rank = set ? set->rank : 0;
-        source.batch.whole = set;
-        source.seq.adapted = (adaption){ set, 1 };
-        b.src = &source.batch;
-        target.seq.source = 0;
-    }
-    b.rank = set ? set->rank : 0;
-    b.whole = set;
-    target.seq.adapted = (adaption){ set, 1 };
-    weft_error err = { 0 };
-    run r[2];
-    assert_int_equal(run_init_dry(&r[0], &m->host->mem, (int)(m->n_layer + m->n_layer_src), &err),
-                     WEFT_OK);
-    for (int real_run = 0; real_run < 2; real_run++) {
-        if (real_run)
-            assert_int_equal(run_init(&r[1], &m->host->mem, r[0].meta.peak, r[0].data.peak,
-                                      r[0].scratch_peak, &err),
-                             WEFT_OK);
-        r[real_run].kern = m->kern;
-        r[real_run].n_ctx = b.n_row;
-        r[real_run].trace = real_run ? golden_compare : NULL;
-        r[real_run].trace_ud = g;
-        run_begin(&r[real_run], &b);
-        model_forward(&r[real_run], m);
-    }
-    run_free(&r[1]);
-    run_free(&r[0]);
-}
-
-static void check_forward(const char *name, const model *m, lora_set *set, const char *how)
-{
-    char trace[256], what[128];
-    golden g;
-    snprintf(trace, sizeof trace, "golden/adapters/%s/trace.safetensors", name);
-    snprintf(what, sizeof what, "%s, %s", name, how);
-    golden_open(&g, fixture(trace), TOLERANCE);
-    forward(m, set, &g);
-    golden_finish(&g, what);
-    golden_close(&g);
-}
-
 /* The model `base` with the adapter that was read for it: as it runs, and in the weights of the
  * model `twin`, which has no weight with two uses. */
 static void check_output(const char *name, const char *base, const char *twin, const char *form)
@@ -244,74 +91,13 @@ static void check_output(const char *name, const char *base, const char *twin, c
     close_both(&read);
 }
 
-/* The Llama whose head is its embedding, with a head of its own that equals it. */
-static const char *untied(void)
-{
-    static const char *path;
-    if (path)
-        return path;
-    static char kept[4096];
-    rig r;
-    open_model(&r, golden_path("llama-gqa"));
-    const tensor *t = param_of(&r.model, "token_embd", ".weight");
-    const edit head = { "lm_head.weight", &dtype_f32, 2, { rows(t), cols(t) }, t->data };
-    snprintf(kept, sizeof kept, "%s",
-             edited_directory(golden_path("llama-gqa"), "untied", &head, 1,
-                              "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false"));
-    close_both(&r);
-    return path = kept;
-}
-
-static const char *as_gguf(const char *directory, const char *name)
-{
-    host h;
-    weft_error err = { 0 };
-    static convert_report report;
-    const convert_options o = { .force = true, .n_thread = 1, .to = WEFT_FORMAT_GGUF };
-    const char *path = temp_path(name);
-    host_plain(&h);
-    if (convert_model(directory, path, &o, &report, &h, &err) != WEFT_OK)
-        fail_msg("%s", err.message);
-    return path;
-}
-
-static const struct {
-    const char *name, *base;
-} goldens[] = {
-    { "llama-lora", "llama-gqa" },
-    { "llama-rslora", "llama-gqa" },
-    { "llama-dora", "llama-mqa" },
-    { "llama-patterns", "llama-gqa" },
-    { "llama-layers", "llama-gqa" },
-    { "llama-regex", "llama-mqa" },
-    { "llama-saved", "llama-mqa" },
-    { "llama-untied", "llama-gqa" },
-    { "llama-embedding", "llama-gqa" },
-    { "llama-head", "llama-gqa" },
-    { "qwen2-bias-all", "qwen2" },
-    { "llama-embedding-dora", "llama-mqa" },
-    { "qwen2-bias-lora", "qwen2" },
-    { "qwen2-lora-bias", "qwen2" },
-    { "phi3-fused", "phi3" },
-    { "phi3-fused-dora", "phi3" },
-    { "gpt2-lora", "gpt2" },
-    { "gpt2-dora", "gpt2" },
-    { "gpt2-saved", "gpt2" },
-    { "gemma2-saved", "gemma2" },
-    { "bert-lora", "bert" },
-    { "bert-classify", "bert-classify" },
-    { "t5-lora", "t5" },
-    { "t5-dora", "t5" },
-};
-#define N_GOLDEN (sizeof goldens / sizeof *goldens)
-
 static void outputs(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_GOLDEN; i++) {
-        const char *base = golden_path(goldens[i].base);
-        const bool tied = strcmp(goldens[i].base, "llama-gqa") == 0;
-        check_output(goldens[i].name, base, tied ? untied() : base, "directory");
+    for (size_t i = 0; i < n_adapter_golden; i++) {
+        const char *base = golden_path(adapter_goldens[i].base);
+        const bool tied = strcmp(adapter_goldens[i].base, "llama-gqa") == 0;
+        check_output(adapter_goldens[i].name, base, tied ? untied() : base, "directory");
     }
 }
 
@@ -319,14 +105,14 @@ static void outputs(void **state)
 static void outputs_gguf(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_GOLDEN; i++) {
-        const char *base = golden_path(goldens[i].base);
-        const bool tied = strcmp(goldens[i].base, "llama-gqa") == 0;
+    for (size_t i = 0; i < n_adapter_golden; i++) {
+        const char *base = golden_path(adapter_goldens[i].base);
+        const bool tied = strcmp(adapter_goldens[i].base, "llama-gqa") == 0;
         char read[256], changed[256];
         snprintf(read, sizeof read, "%s", as_gguf(base, "read.gguf"));
         snprintf(changed, sizeof changed, "%s",
                  tied ? as_gguf(untied(), "changed.gguf") : temp_path("read.gguf"));
-        check_output(goldens[i].name, read, changed, "gguf");
+        check_output(adapter_goldens[i].name, read, changed, "gguf");
     }
 }
 
@@ -413,7 +199,7 @@ static void plain_parts(void **state)
     open_both(&r, golden_path("llama-gqa"), adapter_path("llama-lora"));
     assert_int_equal(r.adapter.n_part, 14);
     assert_int_equal(r.adapter.n_whole, 0);
-    const adapter_part *q = part_of(&r, "blk.1.attn_q");
+    const adapter_part *q = part_named(&r, "blk.1.attn_q");
     assert_non_null(q);
     assert_string_equal(r.model.param[q->param]->name, "blk.1.attn_q.weight");
     assert_true(q->scale == 2 && !q->gain && !q->bias && !q->table);
@@ -437,7 +223,7 @@ static void unaligned(void **state)
     const char *path = variant("llama-layers", WEIGHTS, "{", "{ ");
     if (peft_open(&r.adapter, &r.model, path, WEFT_LOAD_COPY, &err) != WEFT_OK)
         fail_msg("%s", err.message);
-    const adapter_part *up = part_of(&r, "blk.1.ffn_up");
+    const adapter_part *up = part_named(&r, "blk.1.ffn_up");
     assert_true(up && (uintptr_t)up->a.data % 4 == 0 && (uintptr_t)up->b.data % 4 == 0);
     same_rows(&r, &up->a, "model.layers.1.mlp.up_proj.lora_A.weight", 0);
     same_rows(&r, &up->b, "model.layers.1.mlp.up_proj.lora_B.weight", 0);
@@ -449,7 +235,7 @@ static void scales(void **state)
     (void)state;
     rig r;
     open_both(&r, golden_path("llama-gqa"), adapter_path("llama-rslora"));
-    const adapter_part *v = part_of(&r, "blk.0.attn_v");
+    const adapter_part *v = part_named(&r, "blk.0.attn_v");
     assert_true(v && v->scale == 3); /* 6 / sqrt(4) */
     assert_ptr_equal(v->a.type, &dtype_bf16);
     assert_int_equal(r.adapter.n_part, 6);
@@ -465,7 +251,7 @@ static void scales(void **state)
                  { "blk.0.ffn_down", 2, 0.5 } };
     assert_int_equal(r.adapter.n_part, sizeof want / sizeof *want);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        const adapter_part *p = part_of(&r, want[i].name);
+        const adapter_part *p = part_named(&r, want[i].name);
         assert_that(p && rows(&p->a) == want[i].rank && p->scale == want[i].scale,
                     "%s: rank %lld and scale %g", want[i].name, p ? (long long)rows(&p->a) : -1,
                     p ? p->scale : 0);
@@ -488,7 +274,7 @@ static void fused_parts(void **state)
         &r.adapter.file,
         "base_model.model.model.layers.1.self_attn.qkv_proj.lora_magnitude_vector");
     for (int i = 0; i < 3; i++) {
-        const adapter_part *p = part_of(&r, want[i].name);
+        const adapter_part *p = part_named(&r, want[i].name);
         assert_non_null(p);
         assert_int_equal(rows(&p->b), want[i].n);
         same_rows(&r, &p->a, "model.layers.1.self_attn.qkv_proj.lora_A.weight", 0);
@@ -504,21 +290,21 @@ static void two_uses(void **state)
     (void)state;
     rig r;
     open_both(&r, golden_path("llama-gqa"), adapter_path("llama-untied"));
-    const adapter_whole *table = whole_of(&r, "token_embd.weight");
-    const adapter_whole *head = whole_of(&r, "output.weight");
+    const adapter_whole *table = whole_named(&r, "token_embd.weight");
+    const adapter_whole *head = whole_named(&r, "output.weight");
     assert_true(table && head && table->param == head->param);
     assert_memory_not_equal(table->value.data, head->value.data, 64);
     close_both(&r);
 
     open_both(&r, golden_path("llama-gqa"), adapter_path("llama-head"));
-    const adapter_part *p = part_of(&r, "output");
+    const adapter_part *p = part_named(&r, "output");
     assert_true(p && !p->table && r.adapter.n_part == 1);
     assert_int_equal(r.adapter.n_whole, 0); /* base_layer.weight is the model's own */
     close_both(&r);
 
     open_both(&r, golden_path("llama-gqa"), adapter_path("llama-embedding"));
-    p = part_of(&r, "token_embd");
-    assert_true(p && p->table && !part_of(&r, "output"));
+    p = part_named(&r, "token_embd");
+    assert_true(p && p->table && !part_named(&r, "output"));
     assert_int_equal(cols(&p->a), 67);
     assert_int_equal(rows(&p->b), 48);
     close_both(&r);
@@ -536,7 +322,7 @@ static void other_base(void **state)
         peft_open(&r.adapter, &r.model, adapter_path("llama-embedding"), WEFT_LOAD_COPY, &err),
         WEFT_OK);
     assert_int_equal(r.adapter.n_whole, 2);
-    assert_true(whole_of(&r, "token_embd.weight") && whole_of(&r, "output.weight"));
+    assert_true(whole_named(&r, "token_embd.weight") && whole_named(&r, "output.weight"));
     close_both(&r);
 }
 
@@ -546,13 +332,13 @@ static void biases(void **state)
     rig r;
     open_both(&r, golden_path("qwen2"), adapter_path("qwen2-bias-all"));
     assert_int_equal(r.adapter.n_whole, 6);
-    assert_non_null(whole_of(&r, "blk.1.attn_k.bias"));
+    assert_non_null(whole_named(&r, "blk.1.attn_k.bias"));
     close_both(&r);
     open_both(&r, golden_path("qwen2"), adapter_path("qwen2-bias-lora"));
     assert_int_equal(r.adapter.n_whole, 2);
     close_both(&r);
     open_both(&r, golden_path("qwen2"), adapter_path("qwen2-lora-bias"));
-    const adapter_part *p = part_of(&r, "blk.0.attn_k");
+    const adapter_part *p = part_named(&r, "blk.0.attn_k");
     assert_true(p && p->bias && r.adapter.n_whole == 0);
     close_both(&r);
 }
@@ -930,7 +716,7 @@ static void other_classes(void **state)
         free(weights);
         assert_that(peft_open(&r.adapter, &r.model, path, WEFT_LOAD_COPY, &err) == WEFT_OK,
                     "%s: %s", forms[i], err.message);
-        assert_true(r.adapter.n_part == 2 && part_of(&r, "blk.1.ffn_up"));
+        assert_true(r.adapter.n_part == 2 && part_named(&r, "blk.1.ffn_up"));
         adapter_close(&r.adapter);
     }
     close_both(&r);

@@ -27,7 +27,7 @@ static engine *engine_of(fixture_model *f, const dtype *kv)
 static session *must_restore(engine *e, const char *path)
 {
     weft_error err = { 0 };
-    session *s = session_restore(e, path, &err);
+    session *s = session_restore(e, path, (adaption){ 0 }, &err);
     if (!s)
         fail_msg("%s", err.message);
     return s;
@@ -115,7 +115,7 @@ static void refused(engine *e, const char *path, weft_status code, const char *s
     weft_error err = { 0 };
     const size_t used = e->model->host->mem.used;
     const int64_t n_free = e->pages.n_free;
-    if (session_restore(e, path, &err))
+    if (session_restore(e, path, (adaption){ 0 }, &err))
         fail_msg("restored, expected \"%s\"", says);
     if (err.code != code || !strstr(err.message, says) || !strstr(err.message, path))
         fail_msg("got %d \"%s\", expected %d \"%s\"", (int)err.code, err.message, (int)code, says);
@@ -233,7 +233,7 @@ static void flipped(void **state)
         weft_error err = { 0 };
         const uint8_t kept = i.at[at];
         i.at[at] ^= (uint8_t)(1 << draw(5, at) % 8);
-        assert_null(session_restore(e, temp_file("flipped", i.at, i.n), &err));
+        assert_null(session_restore(e, temp_file("flipped", i.at, i.n), (adaption){ 0 }, &err));
         if (!err.message[0] || (at >= HEADER && err.code != WEFT_EFORMAT))
             fail_msg("byte %zu: %d \"%s\"", at, (int)err.code, err.message);
         i.at[at] = kept;
@@ -342,7 +342,7 @@ static void contexts_of_longrope(void **state)
     session_free(s);
     engine_free(e);
     e = make_engine(&f, (engine_options){ .n_thread = 1, .n_ctx = 21 });
-    assert_null(session_restore(e, path, &err));
+    assert_null(session_restore(e, path, (adaption){ 0 }, &err));
     assert_int_equal(err.code, WEFT_EINVAL);
     engine_free(e);
     close_llama(&f);

@@ -119,6 +119,7 @@ static void learn(const char *frozen, double clip, observed *s)
     o.n_warmup = 0;
     o.schedule = WEFT_SCHEDULE_CONSTANT;
     o.lr = 1e-3;
+    o.weight_decay = 0.1;
     o.clip = clip;
     o.threads = 1;
     o.frozen = &frozen;

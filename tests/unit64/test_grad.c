@@ -326,6 +326,18 @@ static tensor *build_capped_cross_entropy(rig *g)
     return linear_cross_entropy_capped(&g->run, x, &w, 0.1, 1.3);
 }
 
+/* Its two sequences are a pair. */
+static tensor *build_preferred(rig *g)
+{
+    static double reference[] = { -3.5, -6 }, logp[2], slope[2];
+    static preference pair = { .beta = 0.7, .reference = reference, .logp = logp, .slope = slope };
+    tensor *x = leaf(g, g->batch.n_wanted, 4);
+    weight w = { "w", leaf(g, 6, 4), NULL };
+    w.b = vector_leaf(g, 6);
+    g->batch.prefer = &pair;
+    return linear_cross_entropy(&g->run, x, &w, 0);
+}
+
 static const grad_case cases[] = {
     { "embed", "embed", build_embed },
     { "put_row", "put_row", build_put_row },
@@ -383,6 +395,7 @@ static const grad_case cases[] = {
     { "cross_entropy", "cross_entropy, smoothed", build_cross_entropy },
     { "linear_cross_entropy", "linear_cross_entropy, smoothed", build_linear_cross_entropy },
     { "linear_cross_entropy", "linear_cross_entropy, capped", build_capped_cross_entropy },
+    { "linear_cross_entropy", "linear_cross_entropy, pairs", build_preferred },
 };
 #define N_CASE (sizeof cases / sizeof *cases)
 

@@ -27,7 +27,7 @@ ROOMS = {
         test_gguf test_config_ranges test_parts test_convert test_load_faults""",
     "text": """test_unicode test_stop test_tokenizer test_tokenizer_gguf test_describe test_train_tokenizer test_regex
         test_tokenizer_limits test_tokenizer_files test_convert test_onig test_marian test_tokenizer_assets""",
-    "adapt": "test_peft test_adapt",
+    "adapt": "test_peft test_peft_write test_gguf_lora test_merge test_adapt",
     "engine": """test_engine test_sessions test_sampler_edges test_sampler test_beam test_encode test_threads test_outputs
         test_session_files test_eval""",
     "train": "test_pairs test_labelled test_image_set test_epochs test_data test_trainer test_checkpoint test_train",

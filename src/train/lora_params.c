@@ -1,0 +1,272 @@
+/* lora_params.c - chooses the weights to adapt, makes their A and B, and draws the first A. */
+#include "train/lora_params.h"
+
+#include "adapt/modules.h"
+#include "adapt/peft.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- which weights --------------------------------------------------------------------------- */
+
+/* Products with it can be adapted, and backward computes the gradients of A and B. */
+static bool has_place(const tensor *w)
+{
+    return ready_has_place(w) && !strstr(w->name, "ffn_gate_inp");
+}
+
+static bool is_head(const module_use *u)
+{
+    return u->shared || strcmp(u->name, "output") == 0 || strncmp(u->name, "cls", 3) == 0;
+}
+
+static void warn_of_place(const model *m, const tensor *w)
+{
+    log_write(&m->host->log, WEFT_LOG_WARN,
+              "%s gets no adapter: experts, routers and latent matrices cannot have one", w->name);
+}
+
+/* Is it to be adapted? Names that are given must have a place; all-linear and patterns leave others
+ * out. */
+static weft_status choose(const lora_params *p, const model *m, const module_use *u, bool *chosen,
+                          bool *used, weft_error *err)
+{
+    const tensor *w = m->param[u->param];
+    *chosen = u->adaptable && has_place(w);
+    if (p->spec.n_target == 0) {
+        if (u->adaptable && !*chosen && !u->table)
+            warn_of_place(m, w);
+        *chosen = *chosen && !u->table && !is_head(u);
+        return WEFT_OK;
+    }
+    const int target = u->tail && strcmp(u->tail, ".bias") != 0
+                           ? lora_spec_target(&p->spec, u->name, u->module)
+                           : -1;
+    const bool table = target >= 0 && u->table;
+    const bool pattern = target >= 0 && strpbrk(p->spec.target[target], "*?[");
+    if (pattern && u->adaptable && !*chosen)
+        warn_of_place(m, w);
+    if (target < 0 || (pattern && !*chosen))
+        *chosen = false;
+    else if (!*chosen)
+        return weft_fail(
+            err, WEFT_EUNSUPPORTED,
+            "lora: target %s is %s; expected matrices of attention, feed-forward layers, "
+            "embeddings or the head",
+            p->spec.target[target], w->name);
+    else if (table && model_has_source(m))
+        return weft_fail(
+            err, WEFT_EUNSUPPORTED,
+            "lora: target %s is the embedding that encoder and decoder share; expected "
+            "matrices",
+            p->spec.target[target]);
+    else
+        used[target] = true;
+    return WEFT_OK;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static tensor unmade(int64_t n_row, int64_t n_col)
+{
+    return (tensor){ .type = &dtype_real, .n_dim = 2, .shape = { n_row, n_col }, .stride = n_col };
+}
+
+static weft_status add_part(lora_params *p, const model *m, const module_use *u, weft_error *err)
+{
+    adapter *a = &p->ready->from;
+    const tensor *w = m->param[u->param];
+    const int64_t n_in = u->table ? rows(w) : cols(w), n_out = u->table ? cols(w) : rows(w);
+    const char *name = arena_text(&a->store, u->name, strlen(u->name), err);
+    if (!name)
+        return err->code;
+    a->part[a->n_part++] = (adapter_part){ .name = name,
+                                           .param = u->param,
+                                           .table = u->table,
+                                           .a = unmade(p->spec.r, n_in),
+                                           .b = unmade(n_out, p->spec.r),
+                                           .scale = lora_spec_scale(&p->spec) };
+    return WEFT_OK;
+}
+
+static weft_status refuse_unused(const lora_params *p, const bool *used, weft_error *err)
+{
+    for (int i = 0; i < p->spec.n_target; i++)
+        if (!used[i])
+            return weft_fail(err, WEFT_EINVAL,
+                             "lora: target %.60s matches no matrix; expected a name like attn_q, "
+                             "q_proj or \"blk.0.*\"; see weft inspect",
+                             p->spec.target[i]);
+    if (p->ready->from.n_part > 0)
+        return WEFT_OK;
+    return weft_fail(err, WEFT_EUNSUPPORTED, "lora: the model has no matrix that can be adapted");
+}
+
+/* Parts of a new adapter, one for each chosen use of a weight. */
+static weft_status new_parts(lora_params *p, const model *m, modules *all, weft_error *err)
+{
+    bool used[MAX_LORA_TARGET] = { false };
+    adapter *a = &p->ready->from;
+    const size_t n = (size_t)modules_count(all);
+    *a = (adapter){ .host = m->host };
+    weft_status status = arena_init(&a->store, ARENA_GROWING, &m->host->mem, 0, "", err);
+    if (status != WEFT_OK)
+        return status;
+    a->part = arena_alloc(&a->store, n * sizeof *a->part, err); /* bounded: by the model */
+    if (!a->part)
+        return WEFT_ENOMEM;
+    for (int64_t i = 0; i < modules_count(all) && status == WEFT_OK; i++) {
+        module_use u;
+        bool chosen = false;
+        if (!modules_use(all, i, &u))
+            u.adaptable = false;
+        status = choose(p, m, &u, &chosen, used, err);
+        if (status == WEFT_OK && chosen)
+            status = add_part(p, m, &u, err);
+    }
+    return status == WEFT_OK ? refuse_unused(p, used, err) : status;
+}
+
+/* Parts of an adapter that was read. */
+static weft_status check_parts(const adapter *a, const model *m, const char *directory,
+                               weft_error *err)
+{
+    bool gains = a->n_whole > 0, apart = false;
+    for (int64_t i = 0; i < a->n_part; i++) {
+        gains |= a->part[i].gain || a->part[i].bias;
+        apart |= !has_place(m->param[a->part[i].param]);
+    }
+    if (gains)
+        return weft_fail(
+            err, WEFT_EUNSUPPORTED,
+            "%s: the adapter has gains (DoRA), biases or whole weights; expected A and "
+            "B only; train it with PEFT",
+            directory);
+    if (apart)
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "%s: the adapter changes experts, routers or latent matrices; expected "
+                         "matrices of attention, feed-forward layers, embeddings or the head",
+                         directory);
+    return WEFT_OK;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+/* The module of a part; "" if it is not fused with others. */
+static void module_of(modules *all, const adapter_part *part, char to[MODULE_BYTES])
+{
+    to[0] = '\0';
+    for (int64_t i = 0; i < modules_count(all); i++) {
+        module_use u;
+        if (modules_use(all, i, &u) && u.param == part->param && strcmp(u.name, part->name) == 0 &&
+            u.rows.n < u.rows.all)
+            memcpy(to, u.module, MODULE_BYTES);
+    }
+}
+
+/* A and B of each part; of those of one module, the first has the A. */
+static weft_status make_tensors(lora_params *p, const model *m, modules *all, weft_error *err)
+{
+    adapter *a = &p->ready->from;
+    const size_t n = (size_t)a->n_part;
+    char fused[MODULE_BYTES] = "", module[MODULE_BYTES];
+    p->item = mem_zalloc(p->mem, n, sizeof *p->item, "an adapter", err);
+    if (p->item)
+        p->tensor = mem_zalloc(p->mem, 2 * n, sizeof *p->tensor, "an adapter", err);
+    if (p->tensor)
+        p->list = mem_zalloc(p->mem, 2 * n, sizeof(tensor *), "an adapter", err);
+    weft_status status = p->list ? ready_begin(p->ready, m, err) : WEFT_ENOMEM;
+    if (status != WEFT_OK)
+        return status;
+    lora_set *set = &p->ready->set;
+    for (int64_t i = 0; i < a->n_part; i++) {
+        const adapter_part *part = &a->part[i];
+        lora *l = &p->item[i];
+        module_of(all, part, module);
+        const bool shares = i > 0 && module[0] && strcmp(module, fused) == 0;
+        *l = (lora){ .a = shares ? p->item[i - 1].a : &p->tensor[p->n_tensor],
+                     .scale = (real)part->scale };
+        if (!shares) {
+            *l->a = part->a;
+            snprintf(l->a->name, NAME_BYTES, "%.70s.lora_a", part->name);
+            p->list[p->n_tensor++] = l->a;
+        }
+        l->b = &p->tensor[p->n_tensor];
+        *l->b = part->b;
+        snprintf(l->b->name, NAME_BYTES, "%.70s.lora_b", part->name);
+        p->list[p->n_tensor++] = l->b;
+        const int64_t slot = m->param[part->param]->slot;
+        (part->table ? set->table : set->matrix)[slot] = l;
+        set->rank = rows(l->a) > set->rank ? rows(l->a) : set->rank;
+        memcpy(fused, module, MODULE_BYTES);
+    }
+    return WEFT_OK;
+}
+
+weft_status lora_params_make(lora_params *p, ready_adapter *ready, const model *m,
+                             const char *directory, weft_error *err)
+{
+    modules all;
+    p->ready = ready;
+    p->mem = &m->host->mem;
+    p->drawn = directory != NULL;
+    weft_status status = modules_open(&all, m, err);
+    if (status != WEFT_OK)
+        return status;
+    if (directory) {
+        status = peft_open(&ready->from, m, directory, WEFT_LOAD_MAP, err);
+        if (status == WEFT_OK)
+            status = check_parts(&ready->from, m, directory, err);
+    } else {
+        status = new_parts(p, m, &all, err);
+    }
+    if (status == WEFT_OK)
+        status = make_tensors(p, m, &all, err);
+    modules_close(&all);
+    return status;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+#define LORA_KEY 0x6c6f7261 /* of random numbers, with the seed */
+
+static void draw(tensor *t, uint64_t seed, uint64_t part, bool normal)
+{
+    const int64_t n = rows(t) * cols(t); /* bounded: in memory */
+    const double bound = 1 / sqrt((double)cols(t));
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t at = (uint64_t)i;
+        ((real *)t->data)[i] =
+            normal ? (real)rng_normal(seed ^ LORA_KEY, part, at)
+                   : (real)(bound * (2 * (double)rng_uniform(seed ^ LORA_KEY, part, at) - 1));
+    }
+}
+
+void lora_params_settle(lora_params *p, uint64_t seed)
+{
+    adapter *a = &p->ready->from;
+    for (int64_t i = 0; i < a->n_part; i++) {
+        adapter_part *part = &a->part[i];
+        const lora *l = &p->item[i];
+        const bool shares = i > 0 && l->a == p->item[i - 1].a;
+        if (!p->drawn && part->table)
+            draw(l->b, seed, (uint64_t)i, true);
+        else if (!p->drawn && !shares)
+            draw(l->a, seed, (uint64_t)i, false);
+        part->a = *l->a;
+        part->b = *l->b;
+    }
+    p->drawn = true;
+}
+
+void lora_params_free(lora_params *p)
+{
+    if (!p->mem)
+        return;
+    mem_free(p->mem, p->item);
+    mem_free(p->mem, p->tensor);
+    mem_free(p->mem, p->list);
+    *p = (lora_params){ 0 };
+}
