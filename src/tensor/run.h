@@ -18,7 +18,6 @@
 #define WEFT_TENSOR_RUN_H
 
 #include "base/arena.h"
-#include "base/comm.h"
 #include "base/pool.h"
 #include "base/side_stack.h"
 #include "tensor/batch.h"
@@ -150,8 +149,9 @@ struct run {
 
     /* Set by the run's owner, read-only in a forward: */
     const kernels *kern;
-    pool *pool;           /* NULL: the calling thread alone */
-    comm *comm;           /* NULL: this process alone */
+    pool *pool;             /* NULL: the calling thread alone */
+    void (*poll)(void *ud); /* called between ops: moves messages to other processes; or NULL */
+    void *poll_ud;
     int64_t fork_cost;    /* work below this stays on the calling thread */
     bool training;        /* the model ends with a loss, and residual branches use dropout */
     real dropout;         /* dropout rate, in training */
