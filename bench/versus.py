@@ -3,6 +3,8 @@
 
     versus.py llama --peer PATH/llama-bench --model FILE.gguf [--threads 2] [--rounds 3]
     versus.py torch --peer PATH/python [--type f32|bf16] [--threads 2] [--rounds 3]
+    versus.py peft --peer PATH/python --directory MODEL [--model MODEL.gguf] --work DIR [--recompute]
+                   [--type f32|bf16] [--threads 2] [--rounds 3]
     versus.py llmc --peer PATH/train_gpt2 --work DIR [--threads 2] [--rounds 3]
     versus.py onnx --peer PATH/python --directory BERT --model BERT.gguf --texts STSB.csv --work DIR
                    [--type f32|int8] [--threads 2] [--rounds 3]
@@ -16,7 +18,8 @@ unless all do. Reported are the median of the ratios and their range.
 llama compares build/bench/generate with llama.cpp's llama-bench on one model file (prompt and
 generation, each from an empty context) and says whether the peer has
 AMX products in its code; torch compares build/bench/train_step with
-tools/torch_step.py; llmc compares it with llm.c's train_gpt2 (tools/llmc_step.py), which takes
+tools/torch_step.py; peft compares steps of `weft train --lora` with tools/peft_step.py, and the peaks
+of memory of both processes; llmc compares it with llm.c's train_gpt2 (tools/llmc_step.py), which takes
 4 sequences of 64 tokens; onnx compares build/bench/embed on 1,000 sentences with ONNX Runtime, to which
 tools/onnx_embed.py gives the same ids; build compares the benches generate, open, train_step and (with an encoder) embed of
 this build with those of another: what has a change made slower? (Tokenizing has its own: build/bench/tokenize.) The peer's version and flags are printed. Nothing else should run meanwhile:
@@ -26,9 +29,12 @@ a peer on OpenMP spins while it waits, and loses speed if it must share CPUs. Ex
 
 import argparse
 import json
+import random
+import shutil
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,6 +54,26 @@ def output(command):
     if done.returncode != 0:
         fail(f"{command[0]} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return done.stdout
+
+
+def watched(command):
+    """What a program prints, and its peak of memory in bytes: all, and without what is mapped from files."""
+    child = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    peak = {"VmHWM": 0, "RssAnon": 0}
+    while child.poll() is None:
+        try:
+            status = Path(f"/proc/{child.pid}/status").read_text()
+        except OSError:
+            break
+        for line in status.splitlines():
+            name, _, value = line.partition(":")
+            if name in peak:
+                peak[name] = max(peak[name], 1024 * int(value.split()[0]))
+        time.sleep(0.05)
+    text, said = child.communicate()
+    if child.returncode != 0:
+        fail(f"{command[0]} ended with {child.returncode}:\n{said[-2000:]}")
+    return text, peak
 
 
 def lines(text):
@@ -159,6 +185,48 @@ class Torch:
         self.about = (f"{x['version']}, {x['capability']}, oneDNN {x['mkldnn']}, "
                       f"{x['threads']} threads, {x['type']}")
         return {"train_step": 1 / x["seconds"]}
+
+
+class Peft:
+    """Steps of training an adapter, of the same rank on the same random ids. Ids are below 32000, as every tokenizer has them."""
+
+    unit = "steps/s"
+    n_step = 3  # the first is not counted
+
+    def __init__(self, a):
+        self.shares, self.limits, self.memory = {}, [], {"weft": [], "peer": []}
+        work = Path(a.work)
+        work.mkdir(parents=True, exist_ok=True)
+        self.out, ids = work / "weft-adapter", work / "random.ids"
+        draw = random.Random(1)
+        n = (self.n_step + 1) * a.sequences * a.tokens
+        ids.write_bytes(b"".join(draw.randrange(1000, 32000).to_bytes(2, "little") for _ in range(n)))
+        self.n_token = a.sequences * a.tokens
+        recompute = ["--recompute"] if a.recompute else []
+        self.weft_command = [a.weft or ROOT / "build/weft", "train", a.model or a.directory, "--lora",
+                             f"r={a.rank},alpha={2 * a.rank}", "--data", ids, "--format", "raw16", "--validation", 0,
+                             "-c", a.tokens, "-b", a.sequences, "-n", self.n_step, "--eval-every", 0, "--sample", 0,
+                             "--threads", a.threads, "--out", self.out, *recompute]
+        self.peer_command = [a.peer, ROOT / "tools/peft_step.py", a.directory, ids, "--type", a.type, "--rank", a.rank,
+                             "--sequences", a.sequences, "--tokens", a.tokens, "--threads", a.threads, "--repeat",
+                             self.n_step - 1, *recompute]
+        self.about = None
+
+    def run(self, who, command):
+        text, peak = watched(command)
+        self.memory[who].append(peak)
+        return text
+
+    def weft(self):
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.run("weft", self.weft_command)
+        steps = lines((self.out / "metrics.jsonl").read_text())
+        return {"lora_step": statistics.median(x["tokens_per_second"] for x in steps if x["step"] > 1) / self.n_token}
+
+    def peer(self):
+        x = lines(self.run("peer", self.peer_command))[-1]
+        self.about = f"{x['version']}, {x['capability']}, {x['threads']} threads, {x['type']}"
+        return {"lora_step": 1 / x["seconds"]}
 
 
 class Llmc(Torch):
@@ -276,6 +344,16 @@ def report(pair, weft, peer, as_json):
         )
 
 
+def report_memory(memory, as_json):
+    """Medians of the peaks of the processes, in MiB."""
+    peak = {who: {name: statistics.median(p[name] for p in peaks) / 2**20 for name in peaks[0]} for who, peaks in memory.items()}
+    if as_json:
+        print(json.dumps({"memory_mib": peak}))
+        return
+    said = (f"{who} {p['VmHWM']:.0f} MiB, {p['RssAnon']:.0f} without mapped files" for who, p in peak.items())
+    print(f"memory     {'; '.join(said)}")
+
+
 def rounds(pair, a):
     weft, peer = [pair.weft()], []
     for i in range(a.rounds):
@@ -290,6 +368,8 @@ def rounds(pair, a):
         )
         print(f"round {i + 1}: weft before, after / peer: {said}", file=sys.stderr)
     report(pair, weft, peer, a.json)
+    if hasattr(pair, "memory"):
+        report_memory(pair.memory, a.json)
 
 
 def main():
@@ -307,6 +387,16 @@ def main():
     torch.add_argument("--type", choices=["f32", "bf16"], default="f32")
     torch.add_argument("--sequences", type=int, default=4)
     torch.add_argument("--tokens", type=int, default=256)
+    peft = kinds.add_parser("peft", help="PEFT through tools/peft_step.py")
+    peft.add_argument("--peer", required=True, help="path of a python that has peft")
+    peft.add_argument("--directory", required=True, help="a decoder that transformers loads, in f32")
+    peft.add_argument("--model", help="the same for weft, quantised perhaps (the directory)")
+    peft.add_argument("--work", required=True, help="a directory for ids and the adapter")
+    peft.add_argument("--type", choices=["f32", "bf16"], default="f32", help="of the peer")
+    peft.add_argument("--rank", type=int, default=16)
+    peft.add_argument("--sequences", type=int, default=2)
+    peft.add_argument("--tokens", type=int, default=256)
+    peft.add_argument("--recompute", action="store_true", help="activations of blocks are computed again, by both")
     llmc = kinds.add_parser("llmc", help="llm.c through tools/llmc_step.py")
     llmc.add_argument("--peer", required=True, help="path of train_gpt2")
     llmc.add_argument("--work", required=True, help="a directory for its weights and tokens")
@@ -323,7 +413,7 @@ def main():
     build.add_argument("--encoder", help="a BERT")
     build.add_argument("--prompt", type=int, default=256)
     build.add_argument("--generate", type=int, default=64)
-    for kind in llama, torch, llmc, onnx, build:
+    for kind in llama, torch, peft, llmc, onnx, build:
         kind.add_argument("--weft", help="path of weft's bench (of its build directory, for build), if not under build/")
         kind.add_argument("--threads", type=int, default=2)
         kind.add_argument("--rounds", type=int, default=3)
@@ -332,7 +422,7 @@ def main():
     if a.rounds < 1:
         p.error("--rounds: at least 1")
     if a.kind != "build":
-        rounds({"llama": Llama, "torch": Torch, "llmc": Llmc, "onnx": Onnx}[a.kind](a), a)
+        rounds({"llama": Llama, "torch": Torch, "peft": Peft, "llmc": Llmc, "onnx": Onnx}[a.kind](a), a)
         return
     for bench in ["generate", "open", "train_step"] + (["embed"] if a.encoder else []):
         rounds(Build(a, bench), a)
