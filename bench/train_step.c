@@ -1,9 +1,11 @@
 /* train_step - one step of training: forward, backward, AdamW.
  *
  *     build/bench/train_step [--shape 124m] [--sequences 4] [--tokens 256] [--threads N] [--json]
+ *     build/bench/train_step --model FILE.gguf --rank 16
  *
  * The limit: 6 flops a parameter and token (2 forward, 4 backward) at the speed of multiply-adds in
- * registers, then 28 bytes a parameter of AdamW's traffic at the speed of memory. The weights are
+ * registers, then 28 bytes a parameter of AdamW's traffic at the speed of memory. With an adapter
+ * (--rank) 4 flops, because the weights have no gradient, and 6 for each of its own parameters. The weights are
  * random and come from a temporary file, or from the model that is given. */
 #include "args.h"
 #include "bench.h"
@@ -18,7 +20,7 @@
 #include <string.h>
 
 static const char *shape_name = "124m", *path, *type = "f32";
-static int64_t n_thread, n_sequence = 4, n_token = 256, n_repeat = 3;
+static int64_t n_thread, n_sequence = 4, n_token = 256, n_repeat = 3, rank;
 static bool json, recompute;
 
 static const arg args[] = {
@@ -27,6 +29,7 @@ static const arg args[] = {
     { "sequences", ARG_INT, &n_sequence, "N", "of a batch (4)", 1, 4096 },
     { "tokens", ARG_INT, &n_token, "N", "of a sequence (256)", 1, 1 << 20 },
     { "type", ARG_TEXT, &type, "TYPE", "that products are computed in: f32 or bf16 (f32)", 0, 0 },
+    { "rank", ARG_INT, &rank, "N", "train an adapter of this rank on all linear layers", 1, 4096 },
     { "recompute", ARG_FLAG, &recompute, NULL, "blocks are computed again in backward", 0, 0 },
     { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
     { "repeat", ARG_INT, &n_repeat, "N", "steady samples (3)", 1, 20 },
@@ -67,6 +70,16 @@ static batch batch_new(const model *m)
                                .n = (int32_t)n_token,
                                .source = -1 };
     return b;
+}
+
+/* An adapter as `weft train --lora r=RANK,alpha=2*RANK` makes it. */
+static void adapter_make(lora_params *p, ready_adapter *ready, const model *m)
+{
+    char spec[64];
+    weft_error err = { 0 };
+    snprintf(spec, sizeof spec, "r=%lld,alpha=%lld", (long long)rank, (long long)(2 * rank));
+    bench_check(lora_spec_parse(&p->spec, spec, &err), &err);
+    bench_check(lora_params_make(p, ready, m, NULL, &err), &err);
 }
 
 /* ---- the work -------------------------------------------------------------------------------- */
@@ -173,6 +186,9 @@ int main(int argc, char **argv)
         return args_usage(&self, "--shape is \"%s\", expected 1b, 135m or 124m", shape_name);
     if (strcmp(type, "f32") != 0 && strcmp(type, "bf16") != 0)
         return args_usage(&self, "--type is \"%s\", expected f32 or bf16", type);
+    if (rank && strcmp(type, "bf16") == 0)
+        return args_usage(&self,
+                          "--rank: products are computed as the model is served; leave out --type");
     weft_error err = { 0 };
     host h = { .io = io_system };
     mem_init(&h.mem, 0, NULL);
@@ -185,19 +201,24 @@ int main(int argc, char **argv)
         return args_usage(&self, "--tokens is %lld, the model has %lld positions",
                           (long long)n_token, (long long)m.n_ctx);
 
-    const double n = (double)m.n_parameter;
-    const double products = 6 * n * (double)(n_sequence * n_token);
     const bool bf16 = strcmp(type, "bf16") == 0;
-    const demand d = { .flops = bf16 ? 0 : products, .bf16 = bf16 ? products : 0, .bytes = 28 * n };
     static job j;
+    static lora_params adapter;
+    static ready_adapter ready;
+    if (rank)
+        adapter_make(&adapter, &ready, &m);
     const learner_options o = {
         .n_thread = n_thread ? (int)n_thread : cpu_count(),
         .recompute = recompute,
         .bf16 = bf16,
+        .lora = rank ? &adapter : NULL,
         .adamw = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .clip = 1 },
     };
     j.batch = batch_new(&m);
     bench_check(learner_init(&j.learner, &m, &o, &j.batch, &err), &err);
+    const double n = (double)j.learner.params.n, frozen = rank ? (double)m.n_parameter : 0;
+    const double products = (6 * n + 4 * frozen) * (double)(n_sequence * n_token);
+    const demand d = { .flops = bf16 ? 0 : products, .bf16 = bf16 ? products : 0, .bytes = 28 * n };
     bench_print_machine(j.learner.pool, j.learner.run.kern->name, json);
     step(&j); /* touches the memory; not counted */
     j.seconds = j.update = j.n_step = j.copied.n = 0;
@@ -209,6 +230,8 @@ int main(int argc, char **argv)
     print_parts(&j);
 
     learner_free(&j.learner);
+    lora_params_free(&adapter);
+    ready_close(&ready);
     model_close(&m);
     free(j.batch.row);
     free(j.batch.seq);

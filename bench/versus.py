@@ -191,7 +191,7 @@ class Peft:
     """Steps of training an adapter, of the same rank on the same random ids. Ids are below 32000, as every tokenizer has them."""
 
     unit = "steps/s"
-    n_step = 3  # the first is not counted
+    n_step = 4  # the first is not counted
 
     def __init__(self, a):
         self.shares, self.limits, self.memory = {}, [], {"weft": [], "peer": []}

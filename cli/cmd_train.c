@@ -291,7 +291,7 @@ static void load_tokenizer(show *s)
 
 static void begin(show *s, const weft_train_progress *p, const weft_model *m)
 {
-    char bytes[32], time[32], own[48] = "";
+    char bytes[32], time[32], count[32], own[48] = "";
     weft_adapter_info adapts = { .struct_size = sizeof adapts };
     weft_model_info info = { .struct_size = sizeof info };
     weft_model_get_info(m, &info);
@@ -299,9 +299,10 @@ static void begin(show *s, const weft_train_progress *p, const weft_model *m)
     load_tokenizer(s);
     weft_adapter_get_info(s->adapter, &adapts);
     if (s->adapter)
-        snprintf(own, sizeof own, ", adapter of %.3g M", (double)adapts.bytes / 4e6);
-    fprintf(stderr, "weft: %s of %.3g M parameters%s; %s of memory, about %s for %lld steps\n",
-            info.architecture, (double)info.n_parameter / 1e6, own,
+        snprintf(own, sizeof own, ", adapter of %s",
+                 cli_count((double)adapts.bytes / 4, count, sizeof count));
+    fprintf(stderr, "weft: %s of %s parameters%s; %s of memory, about %s for %lld steps\n",
+            info.architecture, cli_count((double)info.n_parameter, count, sizeof count), own,
             cli_bytes(p->bytes, bytes, sizeof bytes),
             train_duration(p->seconds_left, time, sizeof time), (long long)(p->n_step - p->step));
     if (!run_options_write(&command_train, out))

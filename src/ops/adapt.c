@@ -82,11 +82,10 @@ static bool any_group(row_range of, int64_t rows, const tensor *w, bool table, b
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
 /* Scratch memory for n rows: x with dropout, A x, in backward dy B, then a left side as products
- * pack it. */
-static size_t adapt_bytes(const run *r, int64_t n_row, const tensor *w)
+ * pack it, at most `widest` numbers a row. */
+static size_t adapt_bytes(const run *r, int64_t n_row, const tensor *w, int64_t widest)
 {
     const int64_t rank = w->slot && r->at.batch ? r->at.batch->rank : 0;
-    const int64_t widest = r->tape && rows(w) > cols(w) ? rows(w) : cols(w);
     const int64_t dropped = r->lora_dropout > 0 ? cols(w) : 0;
     const int64_t each = rank > 0 ? dropped + 3 * rank + widest : 0;
     return (size_t)(n_row * each) * sizeof(real) + (rank > 0 ? 4 * SIDE_ALIGN : 0);
@@ -318,7 +317,8 @@ static void take_columns(const run *r, matrix t, const group *g, index_fn *index
 
 void product_plan(run *r, int64_t n_row, const tensor *w)
 {
-    scratch_need(r, product_bytes(r, n_row, w) + adapt_bytes(r, n_row, w));
+    const int64_t widest = r->tape && rows(w) > cols(w) ? rows(w) : cols(w);
+    scratch_need(r, product_bytes(r, n_row, w) + adapt_bytes(r, n_row, w, widest));
 }
 
 void product_plan_both(run *r, int64_t n_row, const tensor *w)
@@ -352,9 +352,10 @@ void product_back(run *r, const tensor *x, bool add, matrix dy, const tensor *w,
         adapt_back(r, x, dy, w, more);
 }
 
+/* No product has the table's rows as terms: A's columns are looked up. */
 void table_plan(run *r, int64_t n_row, const tensor *table)
 {
-    scratch_need(r, adapt_bytes(r, n_row, table));
+    scratch_need(r, adapt_bytes(r, n_row, table, cols(table)));
 }
 
 void adapt_table(run *r, matrix y, const tensor *table, index_fn *index_of, const void *ctx)

@@ -1,6 +1,6 @@
-/* cli_peak.c - the program keeps to --ram-max while reading and training, refuses endless input,
- * and leaves nothing behind if a run fails to start. Each case runs in its own process; the system
- * reports its peak.
+/* cli_peak.c - the program keeps to --ram-max while reading and training, takes the memory that it
+ * planned for an adapter, refuses endless input, and leaves nothing behind if a run fails to start.
+ * Each case runs in its own process; the system reports its peak.
  *
  *     host_cli_peak WEFT */
 #include "say.h"
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MAX_ARGUMENT 16
+#define MAX_ARGUMENT 20
 #define MAX_PROCESS  ((rlim_t)2 << 30) /* a failing case must not exhaust the machine */
 #define MAX_FILE     ((rlim_t)1 << 30) /* nor its disk */
 #define SLACK        24 /* MiB: the program itself, its libraries, and malloc's rounding */
@@ -245,6 +245,77 @@ static void interrupted(const char *text, const char *out)
     check(!exists(out), "train: ... and nothing is left of it", "%s is there", out);
 }
 
+/* ---- the plan of a run ----------------------------------------------------------------------- */
+
+typedef struct taken {
+    double planned, peak; /* MiB */
+} taken;
+
+static void remove_all(const char *directory)
+{
+    char command[1024];
+    snprintf(command, sizeof command, "rm -rf '%s'", directory);
+    must(system(command) == 0, "memory: a directory is removed", NULL);
+}
+
+/* One step with an adapter of the model: `sequences` of 256 tokens. */
+static taken adapter_step(const char *text, const char *model, const char *out,
+                          const char *sequences, const char *more)
+{
+    const outcome o = run("\n", 0,
+                          ARGS("train", model, "--lora", "r=8", "--data", text, "--out", out, "-c",
+                               "256", "-b", sequences, "-n", "1", "--sample", "0", more));
+    const char *at = strstr(o.said, "; ");
+    taken t = { .peak = o.mib };
+    char unit[4] = "";
+    must(o.code == 0 && at && sscanf(at, "; %lf %3s of memory", &t.planned, unit) == 2 &&
+             strcmp(unit, "MiB") == 0,
+         "memory: an adapter is trained", NULL);
+    remove_all(out);
+    return t;
+}
+
+/* The difference of two runs, a small and a large one: the program's own memory is in both. */
+static void keeps_to_plan(const char *text, const char *model, const char *out, const char *more)
+{
+    const taken a = adapter_step(text, model, out, "1", more),
+                b = adapter_step(text, model, out, "24", more);
+    const double planned = b.planned - a.planned, took = b.peak - a.peak;
+    printf("memory: an adapter%s%s: %.1f MiB planned, %.1f taken\n", more ? ", " : "",
+           more ? more : "", planned, took);
+    check(planned > 64 && took > 0.9 * planned && took < 1.1 * planned,
+          "train: an adapter takes the memory that was planned, within 10 %",
+          "%.1f MiB planned, %.1f taken", planned, took);
+}
+
+/* 4000 different characters, three times, so that the vocabulary is wider than all else. */
+static void make_wide_text(const char *path)
+{
+    FILE *f = fopen(path, "w");
+    for (int i = 0; f && i < 3 * 4000; i++) {
+        const int c = 0x4e00 + i % 4000;
+        fprintf(f, "%c%c%c", 0xe0 | c >> 12, 0x80 | (c >> 6 & 0x3f), 0x80 | (c & 0x3f));
+    }
+    must(f && fclose(f) == 0, "memory: a text is written", NULL);
+}
+
+static void adapter_runs(const char *directory)
+{
+    char text[512], model[512], out[512];
+    snprintf(text, sizeof text, "%s/wide", directory);
+    snprintf(model, sizeof model, "%s/model", directory);
+    snprintf(out, sizeof out, "%s/adapter", directory);
+    make_wide_text(text);
+    const outcome o = run("\n", 0,
+                          ARGS("train", "--data", text, "--out", model, "--arch", "llama", "-c",
+                               "256", "-b", "1", "-n", "1", "--sample", "0", "--characters"));
+    must(o.code == 0, "memory: a model is trained", NULL);
+    keeps_to_plan(text, model, out, NULL);
+    keeps_to_plan(text, model, out, "--recompute");
+    remove_all(model);
+    remove(text);
+}
+
 static void runs(const char *directory)
 {
     char text[512], out[512];
@@ -255,6 +326,7 @@ static void runs(const char *directory)
     fails_later(text, out, false);
     fails_later(text, out, true);
     interrupted(text, out);
+    adapter_runs(directory);
     remove(text);
 }
 
