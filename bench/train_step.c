@@ -5,7 +5,8 @@
  *
  * The limit: 6 flops a parameter and token (2 forward, 4 backward) at the speed of multiply-adds in
  * registers, then 28 bytes a parameter of AdamW's traffic at the speed of memory. With an adapter
- * (--rank) 4 flops, because the weights have no gradient, and 6 for each of its own parameters. The weights are
+ * (--rank) 4 flops, because the weights have no gradient, and 6 for each of its own parameters; the
+ * profile still counts backward as two forwards, so its GFLOP/s are too high there. The weights are
  * random and come from a temporary file, or from the model that is given. */
 #include "args.h"
 #include "bench.h"
