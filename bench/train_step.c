@@ -204,15 +204,15 @@ int main(int argc, char **argv)
 
     const bool bf16 = strcmp(type, "bf16") == 0;
     static job j;
-    static lora_params adapter;
+    static lora_params trained;
     static ready_adapter ready;
     if (rank)
-        adapter_make(&adapter, &ready, &m);
+        adapter_make(&trained, &ready, &m);
     const learner_options o = {
         .n_thread = n_thread ? (int)n_thread : cpu_count(),
         .recompute = recompute,
         .bf16 = bf16,
-        .lora = rank ? &adapter : NULL,
+        .lora = rank ? &trained : NULL,
         .adamw = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .clip = 1 },
     };
     j.batch = batch_new(&m);
@@ -231,7 +231,7 @@ int main(int argc, char **argv)
     print_parts(&j);
 
     learner_free(&j.learner);
-    lora_params_free(&adapter);
+    lora_params_free(&trained);
     ready_close(&ready);
     model_close(&m);
     free(j.batch.row);
