@@ -101,6 +101,8 @@ tensor *apply(run *r, node *n)
         r->trace(r->trace_ud, n->out, n->op);
     if (r->observe)
         r->observe(r->observe_ud, r, n);
+    if (r->poll)
+        r->poll(r->poll_ud);
     return n->out;
 }
 

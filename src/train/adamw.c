@@ -2,11 +2,19 @@
  * share. The chunks do not depend on the number of threads, so neither do the bits. */
 #include "train/adamw.h"
 
+/* Only the block's last chunk is shorter. */
+static int64_t n_moment(const params *p)
+{
+    const bool has_last = p->n_own > 0 && own_chunk(p, p->n_own - 1) == params_chunks(p) - 1;
+    return p->n_own * PARAM_CHUNK - (has_last ? params_chunks(p) * PARAM_CHUNK - p->n : 0);
+}
+
 weft_status adamw_init(adamw *a, params *p, const adamw_options *o, weft_error *err)
 {
     *a = (adamw){ .opt = *o, .p = p };
-    a->m = mem_zalloc(p->mem, (size_t)p->n, sizeof *a->m, "optimiser state", err);
-    a->v = a->m ? mem_zalloc(p->mem, (size_t)p->n, sizeof *a->v, "optimiser state", err) : NULL;
+    const size_t n = (size_t)(n_moment(p) > 0 ? n_moment(p) : 1);
+    a->m = mem_zalloc(p->mem, n, sizeof *a->m, "optimiser state", err);
+    a->v = a->m ? mem_zalloc(p->mem, n, sizeof *a->v, "optimiser state", err) : NULL;
     if (a->v)
         return WEFT_OK;
     adamw_free(a);
@@ -30,15 +38,16 @@ typedef struct update {
     real first, second; /* lr / (1 - b1^t) and 1 / sqrt(1 - b2^t) */
 } update;
 
-static void update_range(const update *u, int64_t k0, int64_t k1, bool decays)
+/* Values [k0, k1), whose moments begin at `at`. */
+static void update_range(const update *u, int64_t k0, int64_t k1, int64_t at, bool decays)
 {
     const adamw_options *o = &u->a->opt;
     const real b1 = (real)o->beta1, b2 = (real)o->beta2, eps = (real)o->eps;
     const real new1 = (real)(1 - o->beta1), new2 = (real)(1 - o->beta2);
     const real keep = decays ? 1 - u->shrink : 1;
-    real *w = u->a->p->value, *m = u->a->m, *v = u->a->v;
-    const real *grad = u->a->p->grad;
-    for (int64_t k = k0; k < k1; k++) {
+    real *w = u->a->p->value + k0, *m = u->a->m + at, *v = u->a->v + at;
+    const real *grad = u->a->p->grad + k0;
+    for (int64_t k = 0; k < k1 - k0; k++) {
         const real g = grad[k] * u->scale;
         m[k] = b1 * m[k] + new1 * g;
         v[k] = b2 * v[k] + new2 * g * g;
@@ -47,11 +56,11 @@ static void update_range(const update *u, int64_t k0, int64_t k1, bool decays)
 }
 
 /* A chunk may cover several tensors, and a tensor several chunks. */
-static void update_chunk(void *arg, int64_t chunk)
+static void update_chunk(void *arg, int64_t nth)
 {
     const update *u = arg;
     const params *p = u->a->p;
-    const int64_t k0 = chunk * PARAM_CHUNK, k1 = k0 + PARAM_CHUNK < p->n ? k0 + PARAM_CHUNK : p->n;
+    const int64_t chunk = own_chunk(p, nth), k0 = chunk * PARAM_CHUNK, k1 = chunk_end(p, chunk);
     int64_t i = 0;
     while (p->at[i + 1] <= k0)
         i++;
@@ -59,7 +68,7 @@ static void update_chunk(void *arg, int64_t chunk)
         const int64_t from = p->at[i] > k0 ? p->at[i] : k0;
         const int64_t to = p->at[i + 1] < k1 ? p->at[i + 1] : k1;
         if (p->tensor[i]->needs_grad)
-            update_range(u, from, to, p->tensor[i]->n_dim > 1);
+            update_range(u, from, to, nth * PARAM_CHUNK + from - k0, p->tensor[i]->n_dim > 1);
     }
     params_round(u->a->p, k0, k1);
 }
@@ -69,18 +78,16 @@ double adamw_clip(const adamw_options *o, double norm)
     return o->clip > 0 ? fmin(1, o->clip / (norm + 1e-6)) : 1;
 }
 
-double adamw_step(adamw *a, double lr, pool *threads)
+void adamw_step(adamw *a, double lr, double norm, pool *threads)
 {
     const adamw_options *o = &a->opt;
-    const double norm = params_norm(a->p, threads);
     if (!isfinite(norm))
-        return norm;
+        return;
     const double t = (double)++a->step;
     update u = { .a = a,
                  .scale = (real)adamw_clip(o, norm),
                  .shrink = (real)(lr * o->decay),
                  .first = (real)(lr / (1 - pow(o->beta1, t))),
                  .second = (real)(1 / sqrt(1 - pow(o->beta2, t))) };
-    pool_run(threads, (a->p->n + PARAM_CHUNK - 1) / PARAM_CHUNK, update_chunk, &u);
-    return norm;
+    pool_run(threads, a->p->n_own, update_chunk, &u);
 }

@@ -19,7 +19,7 @@ typedef struct adamw_options {
 typedef struct adamw {
     adamw_options opt;
     params *p;
-    real *m, *v;
+    real *m, *v;  /* of the chunks that this process updates, one after the other */
     int64_t step; /* steps taken */
 } adamw;
 
@@ -29,8 +29,8 @@ void adamw_free(adamw *a);
 /* The factor of all gradients, given their norm. */
 double adamw_clip(const adamw_options *o, double norm);
 
-/* Takes one step with the current gradients and returns their norm before clipping. If the norm is
- * non-finite, changes nothing and does not count a step. */
-double adamw_step(adamw *a, double lr, pool *threads);
+/* Takes one step with the current gradients, of this norm. If it is non-finite, changes nothing and
+ * does not count a step. */
+void adamw_step(adamw *a, double lr, double norm, pool *threads);
 
 #endif

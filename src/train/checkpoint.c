@@ -263,8 +263,12 @@ static void write_state(writing *w)
     if (!next_file(w, STATE_FILE, path))
         return;
     save_file(&w->save, path);
-    for (int i = 0; i < w->v->n_block; i++)
-        save_put(&w->save, w->v->block[i].data, w->v->block[i].bytes);
+    for (int i = 0; i < w->v->n_block && w->save.status == WEFT_OK; i++) {
+        const checkpoint_block *b = &w->v->block[i];
+        if (b->fill)
+            w->save.status = b->fill(b->ud, b->name, w->err);
+        save_put(&w->save, b->data, b->bytes);
+    }
 }
 
 static void write_text(writing *w, const char *name, const void *text, size_t n)
@@ -588,8 +592,11 @@ weft_status checkpoint_read(const checkpoint *c, const checkpoint_block *block, 
     if (status != WEFT_OK || !state)
         return status;
     status = read_begin(&r, c->path, state, h, err);
-    for (int i = 0; i < n_block && status == WEFT_OK; i++)
+    for (int i = 0; i < n_block && status == WEFT_OK; i++) {
         status = read_into(&r, block[i].data, block[i].bytes);
+        if (block[i].take && status == WEFT_OK)
+            block[i].take(block[i].ud, block[i].name);
+    }
     return read_end(&r, status);
 }
 

@@ -37,11 +37,15 @@ typedef struct run_lock {
 weft_status run_lock_take(run_lock *l, const char *root, host *h, weft_error *err);
 void run_lock_drop(run_lock *l);
 
-/* A named piece of the state: written from `data`, or read into it. */
+/* A named piece of the state: written from `data`, or read into it. Pieces may share their room:
+ * `fill` is called before one is written, and `take` when it has been read; or NULL. */
 typedef struct checkpoint_block {
     const char *name; /* "adamw.m" */
     void *data;
     size_t bytes;
+    weft_status (*fill)(void *ud, const char *name, weft_error *err);
+    void (*take)(void *ud, const char *name);
+    void *ud;
 } checkpoint_block;
 
 /* The contents of a checkpoint to write. */

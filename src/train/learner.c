@@ -4,6 +4,8 @@
 #include "base/checked.h"
 #include "base/rng.h"
 
+#include <string.h>
+
 static void learner_prepare(learner *l, run *r)
 {
     r->kern = l->model->kern;
@@ -103,9 +105,15 @@ weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft
     return WEFT_OK;
 }
 
+static int ranks_of(const learner_options *o)
+{
+    return o->reduce.ranks ? n_rank(o->reduce.ranks) : 1;
+}
+
+/* Of this rank. */
 static int groups(const learner_options *o)
 {
-    return o->n_group > 1 ? o->n_group : 1;
+    return o->n_group > 1 ? o->n_group / ranks_of(o) : 1;
 }
 
 weft_status learner_size(model *m, const learner_options *o, const batch *largest, uint64_t *bytes,
@@ -114,8 +122,10 @@ weft_status learner_size(model *m, const learner_options *o, const batch *larges
     learner l = { .model = m, .opt = *o, .tape = { .recompute = o->recompute } };
     learner_plan plan;
     const uint64_t numbers = (uint64_t)params_sketch(m, o->bf16);
-    const uint64_t blocks = 3 + (uint64_t)params_blocks(groups(o)); /* w, m, v, dw */
+    const uint64_t blocks = 1 + (uint64_t)params_blocks(groups(o)); /* w, dw */
     const uint64_t each = blocks * sizeof(real) + (o->bf16 ? sizeof(uint16_t) : 0);
+    const uint64_t moments = 2 * (uint64_t)reduce_own(&o->reduce, (int64_t)numbers) * sizeof(real);
+    const uint64_t moving = reduce_bytes(&o->reduce, (int64_t)numbers);
     l.params = (params){ .tensor = m->param, .n_tensor = m->n_param };
     for (int i = 0; i < o->n_frozen; i++)
         params_freeze(&l.params, o->frozen[i]);
@@ -126,7 +136,8 @@ weft_status learner_size(model *m, const learner_options *o, const batch *larges
     pool_free(l.pool);
     if (status != WEFT_OK)
         return status;
-    if (!checked_mul(numbers, each, bytes) || !checked_add(*bytes, plan.meta, bytes) ||
+    if (!checked_mul(numbers, each, bytes) || !checked_add(*bytes, moments, bytes) ||
+        !checked_add(*bytes, moving, bytes) || !checked_add(*bytes, plan.meta, bytes) ||
         !checked_add(*bytes, plan.data, bytes) || !checked_add(*bytes, plan.scratch, bytes))
         *bytes = UINT64_MAX;
     return WEFT_OK;
@@ -174,6 +185,8 @@ weft_status learner_init(learner *l, model *m, const learner_options *o, const b
     if (status == WEFT_OK)
         status = freeze(l, err);
     if (status == WEFT_OK)
+        status = reduce_init(&l->reduce, &o->reduce, &l->params, l->pool, err);
+    if (status == WEFT_OK)
         status = adamw_init(&l->adamw, &l->params, &o->adamw, err);
     if (status == WEFT_OK)
         status = learner_predict(l, largest, &plan, err);
@@ -188,6 +201,11 @@ weft_status learner_init(learner *l, model *m, const learner_options *o, const b
     else
         learner_free(l);
     l->run.load = l->load;
+    if (status == WEFT_OK && ranks_of(o) > 1) {
+        l->tape.ready = reduce_ready;
+        l->run.poll = reduce_poll;
+        l->tape.ud = l->run.poll_ud = &l->reduce;
+    }
     return status;
 }
 
@@ -195,6 +213,7 @@ void learner_free(learner *l)
 {
     run_free(&l->run);
     adamw_free(&l->adamw);
+    reduce_free(&l->reduce);
     params_free(&l->params);
     pool_free(l->pool);
     if (l->load)
@@ -209,6 +228,11 @@ weft_status learner_begin(learner *l, weft_error *err)
     for (int64_t i = 0; l->load && i < m->n_layer * m->n_expert; i++)
         l->load[i] = 0;
     return pool_ready(l->pool, err);
+}
+
+void learner_last(learner *l)
+{
+    reduce_arm(&l->reduce);
 }
 
 void learner_group_end(learner *l)
@@ -292,10 +316,47 @@ static void balance(learner *l)
 double learner_update(learner *l, double lr)
 {
     params_end(&l->params);
-    const double norm = adamw_step(&l->adamw, lr, l->pool);
+    if (ranks_of(&l->opt) == 1)
+        params_norm_own(&l->params, l->pool);
+    const double norm = params_norm_total(&l->params);
+    adamw_step(&l->adamw, lr, norm, l->pool);
     if (isfinite(norm))
         balance(l);
     return norm;
+}
+
+/* Rows of all ranks that each expert had. */
+static weft_status share_loads(learner *l, weft_error *err)
+{
+    const int64_t n = l->model->n_layer * l->model->n_expert;
+    ranks *r = l->opt.reduce.ranks;
+    mem *m = &l->model->host->mem;
+    if (!l->load)
+        return WEFT_OK;
+    int64_t *all = mem_zalloc(m, (size_t)(n * n_rank(r)), sizeof *all, "loads of experts", err);
+    if (!all)
+        return WEFT_ENOMEM;
+    memcpy(all + rank_of(r) * n, l->load, (size_t)n * sizeof *all); /* bounded: by the model */
+    const weft_status status = ranks_share(r, all, (size_t)n * sizeof *all, err);
+    for (int64_t i = 0; i < n; i++)
+        l->load[i] = 0;
+    for (int64_t i = 0; i < n * n_rank(r); i++)
+        l->load[i % n] += all[i];
+    mem_free(m, all);
+    return status;
+}
+
+weft_status learner_reduce(learner *l, weft_error *err)
+{
+    if (ranks_of(&l->opt) == 1)
+        return WEFT_OK;
+    const weft_status status = reduce_finish(&l->reduce, err);
+    return status == WEFT_OK ? share_loads(l, err) : status;
+}
+
+weft_status learner_share(learner *l, weft_error *err)
+{
+    return reduce_values(&l->reduce, err);
 }
 
 void learner_load(const learner *l, double *min, double *max)

@@ -13,6 +13,7 @@
 #include "tensor/tape.h"
 #include "train/adamw.h"
 #include "train/lora_params.h"
+#include "train/reduce.h"
 
 typedef struct learner_options {
     int n_thread;
@@ -25,12 +26,14 @@ typedef struct learner_options {
     const char *const *frozen; /* name patterns of frozen weights */
     int n_frozen;
     lora_params *lora; /* trained instead of the model's weights; or NULL */
+    reduce_options reduce; /* the ranks of the run, each of which makes its part of the groups */
 } learner_options;
 
 typedef struct learner {
     model *model; /* with an adapter, it is only read */
     learner_options opt;
-    params params;
+    params params; /* n_group: of this rank */
+    reduce reduce;
     adamw adamw;
     tape tape;
     run run;
@@ -62,6 +65,9 @@ weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft
 /* Begins a step: clears the gradients, and restarts the threads if a fork lost them. */
 weft_status learner_begin(learner *l, weft_error *err);
 
+/* Call before the last backward of a step: its gradients may leave for other ranks. */
+void learner_last(learner *l);
+
 /* Call after the last backward of a group, if there are several. */
 void learner_group_end(learner *l);
 
@@ -88,6 +94,10 @@ bool logits_score(const real *z, int64_t n, int32_t target, double *loss);
  * expert with more rows than its layer's mean becomes a little less likely, and one with fewer a
  * little more (Wang et al., 2024; DeepSeek-V3). */
 double learner_update(learner *l, double lr);
+
+/* With several ranks, the gradients of all before the update, and its values after it. */
+weft_status learner_reduce(learner *l, weft_error *err);
+weft_status learner_share(learner *l, weft_error *err);
 
 /* The smallest and the largest load of an expert in this step, relative to its layer's mean; NaN
  * without experts. */

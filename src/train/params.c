@@ -57,15 +57,10 @@ int params_blocks(int n_group)
     return n;
 }
 
-static int64_t n_chunk(const params *p)
-{
-    return (p->n + PARAM_CHUNK - 1) / PARAM_CHUNK;
-}
-
 /* Allocates everything except the first gradient block. */
 static bool take_blocks(params *p, weft_error *err)
 {
-    p->chunk_sum = mem_zalloc(p->mem, (size_t)n_chunk(p), sizeof *p->chunk_sum, "norms", err);
+    p->chunk_sum = mem_zalloc(p->mem, (size_t)params_chunks(p), sizeof *p->chunk_sum, "norms", err);
     for (int i = 1; p->chunk_sum && i < params_blocks(p->n_group); i++) {
         real *more = mem_zalloc(p->mem, (size_t)p->n, sizeof *more, "gradients of groups", err);
         if (!more)
@@ -85,6 +80,7 @@ weft_status params_init(params *p, tensor **list, int64_t n, mem *from, bool bf1
     for (int64_t i = 0; i < n; i++)
         p->at[i + 1] = p->at[i] + (numbers(list[i]) + ALIGN - 1) / ALIGN * ALIGN;
     p->n = p->at[n];
+    p->n_own = params_chunks(p);
     p->value = mem_zalloc(from, (size_t)p->n, sizeof *p->value, "parameters", err);
     p->grad = p->value ? mem_zalloc(from, (size_t)p->n, sizeof *p->grad, "gradients", err) : NULL;
     if (p->grad && bf16)
@@ -150,6 +146,7 @@ void params_begin(params *p)
             p->waiting[i] = NULL;
         }
     p->n_made = 0;
+    p->merged = p->n;
     forget(p);
 }
 
@@ -162,26 +159,38 @@ void params_end(params *p)
 
 typedef struct summing {
     const params *p;
-    real *to; /* to += from */
+    int64_t first; /* chunk */
+    real *to;      /* to += from */
     const real *from;
 } summing;
 
-static int64_t chunk_end(const params *p, int64_t chunk)
-{
-    return (chunk + 1) * PARAM_CHUNK < p->n ? (chunk + 1) * PARAM_CHUNK : p->n;
-}
-
-static void add_chunk(void *arg, int64_t chunk)
+static void add_chunk(void *arg, int64_t i)
 {
     const summing *s = arg;
+    const int64_t chunk = s->first + i;
     for (int64_t k = chunk * PARAM_CHUNK; k < chunk_end(s->p, chunk); k++)
         s->to[k] += s->from[k];
+}
+
+real *params_merge(params *p, int64_t k0, pool *threads)
+{
+    real *sum = p->grad;
+    const int64_t first = k0 / PARAM_CHUNK;
+    const int64_t n = (p->merged + PARAM_CHUNK - 1) / PARAM_CHUNK - first;
+    for (int level = 0; p->waiting[level]; level++) {
+        if (n > 0)
+            pool_run(threads, n, add_chunk, &(summing){ p, first, p->waiting[level], sum });
+        sum = p->waiting[level];
+    }
+    p->merged = k0;
+    return sum;
 }
 
 /* Redirects gradients to this block. */
 static void use_block(params *p, real *block, bool written)
 {
     p->grad = block;
+    p->merged = p->n;
     for (int64_t i = 0; i < p->n_tensor; i++) {
         p->tensor[i]->grad = block + p->at[i];
         p->tensor[i]->grad_written = written;
@@ -192,11 +201,11 @@ void params_group_end(params *p, pool *threads)
 {
     if (p->n_group == 1)
         return;
+    params_end(p);
+    params_merge(p, 0, threads);
     real *sum = p->grad;
     int level = 0;
-    params_end(p);
     for (; p->waiting[level]; level++) {
-        pool_run(threads, n_chunk(p), add_chunk, &(summing){ p, p->waiting[level], sum });
         p->spare[p->n_spare++] = sum;
         sum = p->waiting[level];
         p->waiting[level] = NULL;
@@ -210,20 +219,31 @@ void params_group_end(params *p, pool *threads)
     use_block(p, p->spare[--p->n_spare], false);
 }
 
-static void square_chunk(void *arg, int64_t chunk)
+static void square_chunk(void *arg, int64_t i)
 {
     const params *p = arg;
+    const int64_t chunk = own_chunk(p, i);
     double sum = 0;
     for (int64_t k = chunk * PARAM_CHUNK; k < chunk_end(p, chunk); k++)
         sum += (double)p->grad[k] * (double)p->grad[k];
     p->chunk_sum[chunk] = sum;
 }
 
-double params_norm(const params *p, pool *threads)
+void params_norm_own(const params *p, pool *threads)
+{
+    pool_run(threads, p->n_own, square_chunk, (void *)p);
+}
+
+double params_norm_total(const params *p)
 {
     double total = 0;
-    pool_run(threads, n_chunk(p), square_chunk, (void *)p);
-    for (int64_t i = 0; i < n_chunk(p); i++)
+    for (int64_t i = 0; i < params_chunks(p); i++)
         total += p->chunk_sum[i];
     return sqrt(total);
+}
+
+double params_norm(const params *p, pool *threads)
+{
+    params_norm_own(p, threads);
+    return params_norm_total(p);
 }

@@ -12,7 +12,8 @@
  *            \ /     \ /         waiting[1]  of two
  *             +---+---+          waiting[2]  of four ...
  *
- * and needs log2 G + 1 of them.
+ * and needs log2 G + 1 of them. Of R processes each makes G / R neighbouring groups, which are a
+ * subtree; reduce.h adds the rest of the tree.
  *
  * Each tensor begins at a multiple of 64 bytes; the padding is zero and stays zero. Optimiser,
  * clipping, reduction over processes and checkpoints work on ranges of the blocks, without knowing
@@ -39,7 +40,11 @@ typedef struct params {
     real *waiting[MAX_GROUP_LOG + 1]; /* sums of 1, 2, 4 ... groups, or NULL */
     real *spare[MAX_GROUP_LOG + 1];
     int n_spare;
+    int64_t merged;    /* from here on, the current group is added to the earlier ones */
     double *chunk_sum; /* of the norm */
+
+    const int64_t *own; /* chunks that this process updates, in order; NULL: all */
+    int64_t n_own;
 } params;
 
 /* Moves n tensors, which nobody else may be using, into one block; those without data become 0. With
@@ -62,6 +67,10 @@ void params_begin(params *p);
 /* Call after the last backward of a group: adds its gradients to those of the earlier groups. */
 void params_group_end(params *p, pool *threads);
 
+/* The same for a part, of gradients that are complete: [k0, merged), k0 a multiple of PARAM_CHUNK.
+ * Returns the block that has the sums. */
+real *params_merge(params *p, int64_t k0, pool *threads);
+
 /* Gradient blocks that n_group groups need. */
 int params_blocks(int n_group);
 
@@ -71,10 +80,29 @@ void params_end(params *p);
 /* Remakes the bf16 copies of values [k0, k1). */
 void params_round(params *p, int64_t k0, int64_t k1);
 
-/* sqrt(sum g^2), in double: chunk by chunk, chunks in order, whichever thread sums them. */
+/* sqrt(sum g^2), in double: chunk by chunk, chunks in order, whichever thread sums them. With several
+ * processes, each sums its own chunks, and the total is made of all. */
 double params_norm(const params *p, pool *threads);
+void params_norm_own(const params *p, pool *threads);
+double params_norm_total(const params *p);
 
 /* Floats per chunk of work; fixed, because sums over chunks are part of the arithmetic. */
 #define PARAM_CHUNK 65536
+
+static inline int64_t params_chunks(const params *p)
+{
+    return (p->n + PARAM_CHUNK - 1) / PARAM_CHUNK;
+}
+
+/* The i-th chunk that this process updates. */
+static inline int64_t own_chunk(const params *p, int64_t i)
+{
+    return p->own ? p->own[i] : i;
+}
+
+static inline int64_t chunk_end(const params *p, int64_t chunk)
+{
+    return (chunk + 1) * PARAM_CHUNK < p->n ? (chunk + 1) * PARAM_CHUNK : p->n;
+}
 
 #endif

@@ -20,6 +20,52 @@ static weft_status pairs_init(trainer *t, weft_error *err)
     return t->reference ? WEFT_OK : WEFT_ENOMEM;
 }
 
+/* Parts in which the validation split is evaluated. */
+static int64_t validation_parts(const trainer *t)
+{
+    return (t->data->validation.n_in_order + t->opt.n_sample - 1) / t->opt.n_sample;
+}
+
+static int n_group(const trainer *t)
+{
+    return t->opt.learner.n_group > 1 ? t->opt.learner.n_group : 1;
+}
+
+static ranks *ranks_in(const trainer *t)
+{
+    static ranks alone;
+    return t->opt.learner.reduce.ranks ? t->opt.learner.reduce.ranks : &alone;
+}
+
+/* n things that ranks share evenly: as many for each, so that all blocks have one size. */
+static int64_t each_of(const trainer *t, int64_t n)
+{
+    return (n + n_rank(ranks_in(t)) - 1) / n_rank(ranks_in(t));
+}
+
+static weft_status take_sums(trainer *t, weft_error *err)
+{
+    const int64_t parts = validation_parts(t), most = parts > n_group(t) ? parts : n_group(t);
+    const size_t n = (size_t)(each_of(t, most) * n_rank(ranks_in(t)));
+    t->sums = mem_zalloc(&t->data->corpus.host->mem, n, sizeof *t->sums, "sums", err);
+    return t->sums ? WEFT_OK : WEFT_ENOMEM;
+}
+
+static weft_status check_ranks(const trainer *t, weft_error *err)
+{
+    const int R = n_rank(ranks_in(t)), G = n_group(t);
+    if (R > MAX_RANK || (R & (R - 1)) != 0)
+        return weft_fail(err, WEFT_EINVAL, "%d ranks; expected a power of two up to %d", R,
+                         MAX_RANK);
+    if (R > G)
+        return weft_fail(err, WEFT_EINVAL,
+                         "%d ranks, but %d group%s a step; give --groups %d, or a larger power of two "
+                         "if more ranks may go on with this run: the groups decide the order of "
+                         "sums, and cannot change later",
+                         R, G, G > 1 ? "s" : "", R);
+    return WEFT_OK;
+}
+
 weft_status trainer_init(trainer *t, model *m, const dataset *d, const trainer_options *o,
                          weft_error *err)
 {
@@ -32,14 +78,19 @@ weft_status trainer_init(trainer *t, model *m, const dataset *d, const trainer_o
         return weft_fail(err, WEFT_EINVAL, "no training data");
     if (d->corpus.n_preference > 0 && !o->learner.lora)
         return weft_fail(err, WEFT_EINVAL, "preferences train an adapter; add --lora r=16");
-    weft_status status = data_room(&t->batch, d, o->n_sample, err);
+    weft_status status = check_ranks(t, err);
+    if (status == WEFT_OK)
+        status = data_room(&t->batch, d, o->n_sample, err);
     if (status != WEFT_OK)
         return status;
     status = t->batch.prefer ? pairs_init(t, err) : WEFT_OK;
     if (status == WEFT_OK)
+        status = take_sums(t, err);
+    if (status == WEFT_OK)
         status = learner_init(&t->learner, m, &t->opt.learner, &t->batch, err);
     if (status != WEFT_OK) {
         mem_free(&d->corpus.host->mem, t->reference);
+        mem_free(&d->corpus.host->mem, t->sums);
         data_room_free(&t->batch, d);
     }
     return status;
@@ -48,16 +99,12 @@ weft_status trainer_init(trainer *t, model *m, const dataset *d, const trainer_o
 void trainer_free(trainer *t)
 {
     mem_free(&t->data->corpus.host->mem, t->reference);
+    mem_free(&t->data->corpus.host->mem, t->sums);
     learner_free(&t->learner);
     data_room_free(&t->batch, t->data);
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
-
-static int n_group(const trainer *t)
-{
-    return t->learner.params.n_group;
-}
 
 static int64_t samples_of_step(const trainer *t)
 {
@@ -72,14 +119,19 @@ static int64_t group_start(const trainer *t, int64_t g)
     return g * (n / G) + (g < n % G ? g : n % G);
 }
 
-/* Number of parts of at most n_sample samples in a step. */
-static int64_t parts_of_step(const trainer *t)
+/* Number of parts of at most n_sample samples in the groups before g. */
+static int64_t parts_before(const trainer *t, int64_t group)
 {
     int64_t parts = 0;
-    for (int64_t g = 0; g < n_group(t); g++)
+    for (int64_t g = 0; g < group; g++)
         parts += (group_start(t, g + 1) - group_start(t, g) + t->opt.n_sample - 1) /
                  t->opt.n_sample;
     return parts;
+}
+
+static int64_t parts_of_step(const trainer *t)
+{
+    return parts_before(t, n_group(t));
 }
 
 /* What the mean of a loss is over. */
@@ -112,48 +164,96 @@ static void count_pairs(pair_means *m, const batch *b)
     for (int32_t s = 0; p && s + 1 < b->n_seq; s += 2) {
         const double margin = (double)p->beta * ((p->logp[s] - p->reference[s]) -
                                                  (p->logp[s + 1] - p->reference[s + 1]));
-        const double n = (double)++m->n;
-        m->margin += (margin - m->margin) / n;
-        m->accuracy += ((margin > 0) - m->accuracy) / n;
-        m->chosen += (p->logp[s] - m->chosen) / n;
-        m->rejected += (p->logp[s + 1] - m->rejected) / n;
+        m->n++;
+        m->margin += margin;
+        m->accuracy += margin > 0;
+        m->chosen += p->logp[s];
+        m->rejected += p->logp[s + 1];
     }
 }
 
-/* Adds the gradients of samples [first, end) of the step, one group; returns its share of the
- * loss. */
-static weft_status add_group(trainer *t, int64_t first, int64_t end, double n_target,
-                             trainer_report *r, weft_error *err)
+/* Sums over n groups or parts, in their order. */
+static sample_sums add_sums(const sample_sums *s, int64_t n)
+{
+    sample_sums all = { 0 };
+    for (int64_t i = 0; i < n; i++) {
+        all.loss += s[i].loss;
+        all.n_target += s[i].n_target;
+        all.n_right += s[i].n_right;
+        all.n_row += s[i].n_row;
+        all.pairs.n += s[i].pairs.n;
+        all.pairs.margin += s[i].pairs.margin;
+        all.pairs.accuracy += s[i].pairs.accuracy;
+        all.pairs.chosen += s[i].pairs.chosen;
+        all.pairs.rejected += s[i].pairs.rejected;
+    }
+    return all;
+}
+
+static pair_means means_of(pair_means sum)
+{
+    const double n = sum.n > 0 ? (double)sum.n : 1;
+    return (pair_means){ sum.n, sum.margin / n, sum.accuracy / n, sum.chosen / n, sum.rejected / n };
+}
+
+/* Adds the gradients of samples [first, end) of the step, one group. A part without a target still
+ * has a number, which keys random numbers: other ranks count it without seeing it. */
+static weft_status add_group(trainer *t, int64_t first, int64_t end, bool is_last, double n_target,
+                             sample_sums *sums, weft_error *err)
 {
     const trainer_options *o = &t->opt;
-    double loss = 0;
+    *sums = (sample_sums){ 0 };
     for (int64_t i = first; i < end; i += o->n_sample) {
         const int64_t count = end - i < o->n_sample ? end - i : o->n_sample;
         const weft_status status = data_fill(&t->batch, &t->data->train, o->seed,
                                              t->state.cursor + i, (int32_t)count, err);
         if (status != WEFT_OK)
             return status;
-        r->n_row += t->batch.n_row;
-        if (t->batch.n_wanted == 0)
-            continue; /* masks are rare, and texts short */
+        sums->n_row += t->batch.n_row;
+        if (is_last && i + count == end)
+            learner_last(&t->learner);
+        if (t->batch.n_wanted == 0) { /* masks are rare, and texts short */
+            t->learner.n_backward++;
+            continue;
+        }
         const double share = (double)n_counted(&t->batch) / n_target;
         refer(t);
-        loss += share * (double)learner_add(&t->learner, &t->batch, share);
-        count_pairs(&r->pairs, &t->batch);
+        sums->loss += share * (double)learner_add(&t->learner, &t->batch, share);
+        count_pairs(&sums->pairs, &t->batch);
     }
-    r->loss += loss;
     learner_group_end(&t->learner);
     return WEFT_OK;
 }
 
-/* Adds the gradients of all groups; returns the mean loss over all their targets. */
-static weft_status add_groups(trainer *t, trainer_report *r, weft_error *err)
+/* Adds the gradients of this rank's groups. */
+static weft_status add_own_groups(trainer *t, weft_error *err)
 {
+    const int64_t each = n_group(t) / n_rank(ranks_in(t)), g0 = rank_of(ranks_in(t)) * each;
+    const uint64_t before = t->learner.n_backward;
     const double all = (double)data_targets(&t->data->train, t->opt.seed, t->state.cursor,
                                             samples_of_step(t));
     weft_status status = learner_begin(&t->learner, err);
-    for (int64_t g = 0; g < n_group(t) && status == WEFT_OK; g++)
-        status = add_group(t, group_start(t, g), group_start(t, g + 1), all, r, err);
+    t->learner.n_backward += (uint64_t)parts_before(t, g0);
+    for (int64_t g = g0; g < g0 + each && status == WEFT_OK; g++)
+        status = add_group(t, group_start(t, g), group_start(t, g + 1), g == g0 + each - 1, all,
+                           &t->sums[g], err);
+    t->learner.n_backward = before + (uint64_t)parts_of_step(t);
+    return status;
+}
+
+/* The gradients of all groups, and their sums in their order. */
+static weft_status add_groups(trainer *t, trainer_report *r, weft_error *err)
+{
+    const size_t each = (size_t)(n_group(t) / n_rank(ranks_in(t)));
+    weft_status status = add_own_groups(t, err);
+    if (status == WEFT_OK)
+        status = ranks_share(ranks_in(t), t->sums, each * sizeof *t->sums, err);
+    if (status == WEFT_OK)
+        status = learner_reduce(&t->learner, err);
+    const sample_sums all = add_sums(t->sums, n_group(t));
+    r->loss = all.loss;
+    r->n_row = all.n_row;
+    r->pairs = means_of(all.pairs);
     return status;
 }
 
@@ -194,6 +294,10 @@ weft_status trainer_step(trainer *t, trainer_report *r, weft_error *err)
     if (status != WEFT_OK)
         return status;
     r->norm = isfinite(r->loss) ? learner_update(&t->learner, r->lr) : NAN;
+    if (isfinite(r->norm))
+        status = learner_share(&t->learner, err);
+    if (status != WEFT_OK)
+        return status;
     learner_load(&t->learner, &r->load_least, &r->load_most);
     s->step++;
     s->cursor += samples_of_step(t);
@@ -210,32 +314,42 @@ weft_status trainer_step(trainer *t, trainer_report *r, weft_error *err)
 
 /* ---- evaluation ------------------------------------------------------------------------------ */
 
-weft_status trainer_evaluate(trainer *t, double *loss, double *accuracy, weft_error *err)
+static weft_status evaluate_part(trainer *t, int64_t part, sample_sums *sums, weft_error *err)
 {
     const data_part *p = &t->data->validation;
     const bool classifies = t->learner.model->task == WEFT_TASK_CLASSIFY;
-    const int64_t most = t->opt.n_sample;
-    double sum = 0, n_target = 0, all_right = 0;
-    pair_means pairs = { 0 };
+    const int64_t most = t->opt.n_sample, left = p->n_in_order - part * most;
+    *sums = (sample_sums){ 0 };
+    const weft_status status = data_fill_in_order(&t->batch, p, part * most,
+                                                  (int32_t)(left < most ? left : most), err);
+    if (status != WEFT_OK || t->batch.n_wanted == 0)
+        return status;
+    int64_t n_right = 0;
+    refer(t);
+    const real mean = classifies ? learner_score(&t->learner, &t->batch, &n_right)
+                                 : learner_loss(&t->learner, &t->batch);
+    sums->n_target = (double)n_counted(&t->batch);
+    sums->loss = sums->n_target * (double)mean;
+    sums->n_right = (double)n_right;
+    count_pairs(&sums->pairs, &t->batch);
+    return WEFT_OK;
+}
+
+weft_status trainer_evaluate(trainer *t, double *loss, double *accuracy, weft_error *err)
+{
+    const int64_t n = validation_parts(t), each = each_of(t, n);
+    const int64_t first = rank_of(ranks_in(t)) * each;
     weft_status status = pool_ready(t->learner.pool, err);
-    for (int64_t i = 0; i < p->n_in_order && status == WEFT_OK; i += most) {
-        const int64_t left = p->n_in_order - i;
-        status = data_fill_in_order(&t->batch, p, i, (int32_t)(left < most ? left : most), err);
-        if (status != WEFT_OK || t->batch.n_wanted == 0)
-            continue;
-        int64_t n_right = 0;
-        refer(t);
-        const real mean = classifies ? learner_score(&t->learner, &t->batch, &n_right)
-                                     : learner_loss(&t->learner, &t->batch);
-        sum += (double)n_counted(&t->batch) * (double)mean;
-        n_target += (double)n_counted(&t->batch);
-        all_right += (double)n_right;
-        count_pairs(&pairs, &t->batch);
-    }
-    *loss = n_target > 0 ? sum / n_target : NAN;
-    *accuracy = classifies && n_target > 0 ? all_right / n_target
-                : pairs.n > 0              ? pairs.accuracy
-                                           : NAN;
+    for (int64_t i = first; i < first + each && i < n && status == WEFT_OK; i++)
+        status = evaluate_part(t, i, &t->sums[i], err);
+    if (status == WEFT_OK)
+        status = ranks_share(ranks_in(t), t->sums, (size_t)each * sizeof *t->sums, err);
+    const sample_sums all = add_sums(t->sums, n);
+    *loss = all.n_target > 0 ? all.loss / all.n_target : NAN;
+    *accuracy = t->learner.model->task == WEFT_TASK_CLASSIFY && all.n_target > 0
+                    ? all.n_right / all.n_target
+                : all.pairs.n > 0 ? means_of(all.pairs).accuracy
+                                  : NAN;
     return status;
 }
 
@@ -259,10 +373,10 @@ static weft_status validate(trainer *t, trainer_report *r, weft_error *err)
 /* A norm reads a quarter of the memory that an update reads and writes. */
 #define UPDATE_OVER_NORM 7
 
-/* Polled before the first step, which has no report yet. */
+/* Polled before the first step, which has no report yet. Only rank 0 is asked. */
 static bool stops(const trainer *t)
 {
-    return t->opt.waiting && !t->opt.waiting(t->opt.ud);
+    return rank_of(ranks_in(t)) == 0 && t->opt.waiting && !t->opt.waiting(t->opt.ud);
 }
 
 /* Takes the faster of two trials, after one that touches memory for the first time. An evaluation
@@ -272,7 +386,6 @@ weft_status trainer_predict(trainer *t, double *seconds, weft_error *err)
     learner *l = &t->learner;
     const trainer_options *o = &t->opt;
     const uint64_t n_backward = l->n_backward;
-    const data_part *v = &t->data->validation;
     double part = 0;
     weft_status status = learner_begin(l, err);
     for (int trial = 0; trial < 3 && status == WEFT_OK && !stops(t); trial++) {
@@ -288,8 +401,9 @@ weft_status trainer_predict(trainer *t, double *seconds, weft_error *err)
     const double update = UPDATE_OVER_NORM * (clock_seconds() - began);
     const double left = (double)(o->schedule.n_step - t->state.step);
     const double looks = o->eval_every ? left / (double)o->eval_every + 1 : 1;
-    *seconds = left * ((double)o->n_part * part + update) +
-               looks * (double)v->n_in_order / (double)o->n_sample * part / 3;
+    const double parts = (double)o->n_part * part +
+                         looks / (left > 0 ? left : 1) * (double)validation_parts(t) * part / 3;
+    *seconds = left * (parts / n_rank(ranks_in(t)) + update);
     return status;
 }
 
@@ -303,10 +417,13 @@ static bool due(const trainer *t, int64_t every, bool last)
 /* Before the first step: predicts the time, and evaluates a new run. */
 static weft_status begin_run(trainer *t, trainer_report *r, weft_error *err)
 {
-    const bool look_first = t->state.step == 0 && t->data->validation.n_sample > 0;
+    bool look_first = t->state.step == 0 && t->data->validation.n_sample > 0;
     *r = (trainer_report){ .loss = NAN, .lr = NAN, .norm = NAN };
     weft_status status = trainer_predict(t, &r->left, err);
-    if (status == WEFT_OK && look_first && !stops(t))
+    look_first = look_first && !stops(t);
+    if (status == WEFT_OK)
+        status = ranks_tell(ranks_in(t), &look_first, sizeof look_first, true, err);
+    if (status == WEFT_OK && look_first)
         status = validate(t, r, err);
     report_state(t, r);
     return status;
@@ -341,13 +458,22 @@ static weft_status after(trainer *t, const hf_form *form, trainer_report *r, boo
     return status;
 }
 
+/* Calls back, on rank 0, whose answer counts for all. It may evaluate, or sample a text, for long. */
+static weft_status tell_and_ask(trainer *t, const trainer_report *r, bool *stopped, weft_error *err)
+{
+    *stopped = rank_of(ranks_in(t)) == 0 && t->opt.tell && !t->opt.tell(t->opt.ud, r);
+    return ranks_tell(ranks_in(t), stopped, sizeof *stopped, true, err);
+}
+
 weft_status trainer_run(trainer *t, const hf_form *form, trainer_report *last, bool *stopped,
                         weft_error *err)
 {
     const trainer_options *o = &t->opt;
+    *stopped = false;
     t->first = t->state.step;
     weft_status status = begin_run(t, last, err);
-    *stopped = status == WEFT_OK && o->tell && !o->tell(o->ud, last);
+    if (status == WEFT_OK)
+        status = tell_and_ask(t, last, stopped, err);
     t->began = clock_seconds();
     bool patient = true;
     while (status == WEFT_OK && !*stopped && patient && t->state.step < o->schedule.n_step) {
@@ -356,7 +482,7 @@ weft_status trainer_run(trainer *t, const hf_form *form, trainer_report *last, b
             status = after(t, form, last, t->state.step == o->schedule.n_step, err);
         if (status != WEFT_OK)
             break;
-        *stopped = o->tell && !o->tell(o->ud, last);
+        status = tell_and_ask(t, last, stopped, err);
         patient = o->patience == 0 || t->state.n_worse < o->patience;
     }
     if (status == WEFT_OK && o->run && !last->saved && t->state.step > t->first)
@@ -369,12 +495,70 @@ weft_status trainer_run(trainer *t, const hf_form *form, trainer_report *last, b
 #define N_BLOCK       3
 #define OPTIONS_BYTES 400
 
+static real *moment(trainer *t, const char *name)
+{
+    return strcmp(name, "adamw.m") == 0 ? t->learner.adamw.m : t->learner.adamw.v;
+}
+
+/* What rank 0 tells the others while it writes a checkpoint. */
+typedef struct saving {
+    enum { WANTS_M, WANTS_V, HAS_SAVED } what;
+    weft_status status;
+} saving;
+
+/* The moments of all ranks, in the block of gradients, which is free between steps. */
+static weft_status collect(void *trainer_of, const char *name, weft_error *err)
+{
+    trainer *t = trainer_of;
+    reduce *r = &t->learner.reduce;
+    saving now = { strcmp(name, "adamw.m") == 0 ? WANTS_M : WANTS_V, WEFT_OK };
+    const weft_status status = ranks_tell(ranks_in(t), &now, sizeof now, true, err);
+    return status == WEFT_OK ? reduce_collect(r, moment(t, name), t->learner.params.grad, err)
+                             : status;
+}
+
+static void pick(void *trainer_of, const char *name)
+{
+    trainer *t = trainer_of;
+    reduce_pick(&t->learner.reduce, t->learner.params.grad, moment(t, name));
+}
+
+/* The other ranks, while rank 0 writes: they send what it asks for. */
+static weft_status attend_saving(trainer *t, weft_error *err)
+{
+    for (;;) {
+        saving now;
+        weft_status status = ranks_tell(ranks_in(t), &now, sizeof now, true, err);
+        if (status != WEFT_OK)
+            return status;
+        if (now.what == HAS_SAVED && now.status == WEFT_OK)
+            return WEFT_OK;
+        if (now.what == HAS_SAVED)
+            return weft_fail(err, now.status, "rank 0 could not write a checkpoint");
+        const adamw *a = &t->learner.adamw;
+        status = reduce_collect(&t->learner.reduce, now.what == WANTS_M ? a->m : a->v, NULL, err);
+        if (status != WEFT_OK)
+            return status;
+    }
+}
+
 static void blocks(trainer *t, checkpoint_block b[N_BLOCK])
 {
-    const size_t bytes = (size_t)t->learner.params.n * sizeof(real);
-    b[0] = (checkpoint_block){ "adamw.m", t->learner.adamw.m, bytes };
-    b[1] = (checkpoint_block){ "adamw.v", t->learner.adamw.v, bytes };
-    b[2] = (checkpoint_block){ "trainer", &t->state, sizeof t->state };
+    const bool alone = n_rank(ranks_in(t)) == 1;
+    const adamw *a = &t->learner.adamw;
+    const checkpoint_block whole = { .data = t->learner.params.grad,
+                                     .bytes = (size_t)t->learner.params.n * sizeof(real),
+                                     .fill = alone ? NULL : collect,
+                                     .take = alone ? NULL : pick,
+                                     .ud = t };
+    b[0] = b[1] = whole;
+    b[0].name = "adamw.m";
+    b[1].name = "adamw.v";
+    if (alone) {
+        b[0].data = a->m;
+        b[1].data = a->v;
+    }
+    b[2] = (checkpoint_block){ .name = "trainer", .data = &t->state, .bytes = sizeof t->state };
 }
 
 static const char *const sample_names[][2] = {
@@ -460,12 +644,10 @@ static weft_status save_adapter(trainer *t, const hf_form *form, weft_error *err
     return status;
 }
 
-weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
+static weft_status save_model(trainer *t, const hf_form *form, weft_error *err)
 {
     const learner *l = &t->learner;
     mem *from = l->params.mem;
-    if (l->opt.lora)
-        return save_adapter(t, form, err);
     const float **value = mem_zalloc(from, (size_t)l->params.n_tensor, sizeof *value,
                                      "a checkpoint", err);
     if (!value)
@@ -475,6 +657,17 @@ weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
     const weft_status status = save_view(t, form, value, NULL, err);
     mem_free(from, value);
     return status;
+}
+
+weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
+{
+    if (rank_of(ranks_in(t)) != 0)
+        return attend_saving(t, err);
+    saving now = { HAS_SAVED, t->learner.opt.lora ? save_adapter(t, form, err)
+                                                  : save_model(t, form, err) };
+    const weft_status status = ranks_tell(ranks_in(t), &now, sizeof now, false,
+                                          now.status == WEFT_OK ? err : NULL);
+    return now.status == WEFT_OK ? status : now.status;
 }
 
 /* A checkpoint is untrusted: refuses counters that no run can reach, so that none overflows. */

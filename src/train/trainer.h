@@ -8,7 +8,11 @@
  *
  * Accumulating n_part parts of n_sample samples equals one batch of all of them, up to the order of
  * sums. A step is a function of the weights, the optimiser's moments and the trainer_state, so a
- * resumed run is identical to one that never stopped. */
+ * resumed run is identical to one that never stopped.
+ *
+ * With several ranks (learner_options.reduce), each makes its part of the groups, and of an
+ * evaluation; what they report is added in the order of groups, so all of them have the bits of one
+ * rank. Rank 0 alone writes checkpoints and calls back; its answer counts for all. */
 #ifndef WEFT_TRAIN_TRAINER_H
 #define WEFT_TRAIN_TRAINER_H
 
@@ -85,11 +89,19 @@ typedef struct trainer_state {
     double best;
 } trainer_state;
 
+/* Sums over samples, of a group or a part of an evaluation. */
+typedef struct sample_sums {
+    double loss, n_target, n_right;
+    int64_t n_row;
+    pair_means pairs; /* sums, not means */
+} sample_sums;
+
 typedef struct trainer {
     trainer_options opt;
     learner learner;
     const dataset *data;
     batch batch;       /* buffer for a part */
+    sample_sums *sums; /* [the most of groups and parts of an evaluation], of all ranks */
     double *reference; /* of pairs: [n_document] log p before the first step; NaN: not yet known */
     trainer_state state;
     int64_t first; /* steps taken before this process, */
