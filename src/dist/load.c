@@ -160,8 +160,8 @@ static weft_status find(const comm_choice *c, char *path, size_t size, weft_erro
 
 /* ---- open ---------------------------------------------------------------------------------------- */
 
-/* Plugins of Open MPI look for its symbols among the global ones, where a program that is linked
- * with it has them. */
+/* Global, because the plugins of an MPI may look for its symbols where a program that is linked with
+ * it has them. (Those of Open MPI 4.1.4 do without.) */
 static weft_status load(const char *path, comm_open_fn **open, weft_error *err)
 {
     void *module = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
@@ -184,8 +184,8 @@ static weft_status check_ranks(const comm_choice *c, const comm *found, const ch
     if (c->ranks == 0 || c->ranks == found->size)
         return WEFT_OK;
     return weft_fail(err, WEFT_EINVAL,
-                     "%s (%s) sees %d ranks; expected the %d of %s; start weft with the mpirun of "
-                     "that MPI, or set WEFT_MPI to the MPI of this one",
+                     "%s (%s) finds %d of the %d ranks of %s; expected all of them; start weft "
+                     "with the mpirun of that MPI, or set WEFT_MPI to the MPI of this one",
                      path, found->name, found->size, c->ranks, c->by);
 }
 
