@@ -1857,6 +1857,14 @@ typedef struct weft_train_options {
      * (all-linear) and init=DIR, a PEFT directory to continue from. "": the defaults. `out` becomes a
      * PEFT directory. NULL: trains the model. */
     const char *lora;
+    /* Several processes, ranks, of one MPI job train together: a power of two, at most n_group. Each
+     * computes its part of the groups, and has the optimiser's state of a part of the weights; all see
+     * the same files. The result has the bits of one process. Rank 0 writes them, and calls back. */
+    const char *mpi;   /* "openmpi", "mpich", "none" or the path of a module; NULL: by what mpirun or
+                          srun left in the environment */
+    bool reduce_fast;  /* sum gradients in the order of MPI: sooner with many ranks, but other bits */
+    double rank_limit; /* a rank that sends nothing for so many seconds is lost, and ends the run;
+                          0: ten times a step, at least 60 */
 } weft_train_options;
 
 /* Fills in the defaults, which suit a small model. struct_size: sizeof(weft_train_options). */
@@ -1874,10 +1882,15 @@ typedef struct weft_train_info {
     size_t bytes_peak;   /* peak memory */
     double val_accuracy; /* of the last evaluation; NaN: none */
     int64_t n_line_lost; /* lines of metrics.jsonl that were not written; see the log */
+    int rank, n_rank;    /* of this process in its job, also if training failed; 0 of 1: alone */
+    uint64_t bytes_sent; /* by this rank; without the sums of reduce_fast, which MPI makes */
+    double reduce_hidden;  /* seconds of exchanging gradients while backward went on, */
+    double reduce_exposed; /* and of exchanging gradients and weights while nothing else did */
 } weft_train_info;
 
 /* Trains up to step n_step, or until the caller or early stopping ends it; then writes a
- * checkpoint. The same options give the same bits on every processor with fused multiply-add,
+ * checkpoint. In a job of several ranks, a failure of one is logged and ends all processes: with exit
+ * code 75 if it may pass (a lost rank, a full disk), otherwise with 1. The same options give the same bits on every processor with fused multiply-add,
  * whatever the number of threads and however often the run was stopped and resumed. info may be
  * NULL. */
 WEFT_API weft_status weft_train(const weft_train_options *options, weft_train_info *info,

@@ -32,7 +32,8 @@ has_canaries() { readelf --dyn-syms -W "$1" | grep -q '__stack_chk_fail'; }
 has_fortify() { readelf --dyn-syms -W "$1" | grep -Eq '__[a-z]+_chk(@|$)'; }
 no_run_path() { ! readelf -dW "$1" | grep -Eq 'RPATH|RUNPATH'; }
 
-for file in "$1/weft" "$1/libweft.so"; do
+for file in "$1/weft" "$1/libweft.so" "$1"/comm-*.so; do
+    [ -f "$file" ] || continue # a build without MPI has no modules
     case $file in
     *.so) verdict "$file" "position independent" is_shared "$file" ;;
     *) verdict "$file" "position independent (PIE)" is_pie "$file" ;;

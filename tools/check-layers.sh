@@ -5,11 +5,11 @@
 #     base <- kernels <- tensor <- ops <- models <- adapt <- engine, train, explain <- api
 #
 #   - formats and text see base and tensor (kernels only through tensor); text sees formats; models, engine, train,
-#     explain and api see both. dist sees base; train and api see dist. engine and train never see each other,
-#     and explain does not see adapt.
+#     explain and api see both. dist sees base; train and api see dist. dist/mpi, which are modules of
+#     their own, sees base, and nobody sees it. engine and train never see each other, and explain does not see adapt.
 #   - Inside text: unicode <- regex, jinja <- text <- sources, train, constrain, which do not see each other.
 #   - cli and server see <weft.h> and their own headers; cli also sees its serve.h, think.h and lora_dir.h. Anyone in src may see weft.h.
-#   - Only kernels/dnnl.c includes dnnl. Headers do not include each other in a circle.
+#   - Only kernels/dnnl.c includes dnnl, only dist/mpi mpi.h. Headers do not include each other in a circle.
 #   - A file of models, bind_tensor.c, bind_spread.c and arch.c apart, never touches a tensor's data: that is what ops are for.
 set -u
 cd "${1:-$(dirname "$0")/..}" || exit 2
@@ -36,6 +36,7 @@ BEGIN {
     may_include["text/constrain"] = "base text/unicode text/regex formats text text/constrain"
     may_include["text/train"]   = may_include["text"] " text/train"
     may_include["dist"]    = "base dist"
+    may_include["dist/mpi"] = "base"
     may_include["models"]  = may_include["text/sources"] " text/train text/constrain kernels ops models"
     may_include["adapt"]   = may_include["models"] " adapt"
     may_include["engine"]  = may_include["adapt"] " engine"
@@ -126,6 +127,8 @@ code ~ /^[ \t]*#[ \t]*include/ {
     sub(/[">].*/, "", name)
     if (name ~ /dnnl/ && FILENAME != "src/kernels/dnnl.c")
         breach(at, "only src/kernels/dnnl.c includes dnnl")
+    else if (name == "mpi.h" && room != "dist/mpi")
+        breach(at, "only src/dist/mpi includes mpi.h")
     else if (quoted)
         judge(at, room, name)
     target = (room == "cli" || room == "server" ? room : "src") "/" name

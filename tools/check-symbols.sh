@@ -1,6 +1,7 @@
 #!/bin/sh
 # check-symbols.sh BUILD_DIR - what leaves the library is what weft.h declares, no more and no less: in libweft.so by
-# nm -D, in libweft.a by its global symbols. For builds without sanitizers, which add symbols of their own.
+# nm -D, in libweft.a by its global symbols. A module for MPI (comm-*.so), if there is one, exports weft_comm_open. For
+# builds without sanitizers, which add symbols of their own.
 set -u
 if [ $# -ne 1 ] || [ ! -f "$1/libweft.so" ] || [ ! -f "$1/libweft.a" ]; then
     echo "usage: check-symbols.sh BUILD_DIR (with libweft.so and libweft.a in it)" >&2
@@ -38,6 +39,16 @@ for library in libweft.so libweft.a; do
         failed=1
     else
         echo "$library: the $n functions of weft.h and nothing else"
+    fi
+done
+for module in "$1"/comm-*.so; do
+    [ -f "$module" ] || continue
+    exported=$(nm -D --defined-only "$module" | awk '{ print $NF }')
+    if [ "$exported" = weft_comm_open ]; then
+        echo "$(basename "$module"): weft_comm_open and nothing else"
+    else
+        echo "$(basename "$module"): exports $(echo "$exported" | tr '\n' ' '); expected weft_comm_open"
+        failed=1
     fi
 done
 exit $failed

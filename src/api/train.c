@@ -3,6 +3,7 @@
 #include "api/train_init.h"
 #include "api/train_lora.h"
 #include "api/train_options.h"
+#include "api/train_ranks.h"
 #include "base/cpu.h"
 #include "engine/estimate.h"
 #include "text/sources/source.h"
@@ -29,6 +30,7 @@ static schedule schedule_of(const weft_train_options *o, bool is_new)
 /* The parts of a run; zeroed until they are set up. */
 typedef struct training {
     const weft_train_options *o;
+    train_job *job;
     weft_model *model; /* all parts share its host */
     tokenizer tokenizer;
     image_set images; /* for an image model, which has no tokenizer */
@@ -254,7 +256,7 @@ OWN_FRAME static weft_status measure(training *t, int n_thread, weft_error *err)
 static weft_status resume(training *t, const checkpoint *c, weft_error *err)
 {
     const weft_status status = trainer_load(&t->trainer, c, err);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && rank_of(&t->job->ranks) == 0)
         checkpoint_publish(c, t->o->out, &t->model->host);
     return status;
 }
@@ -316,6 +318,7 @@ OWN_FRAME static weft_status prepare(training *t, const char *from, bool made, c
     if (status == WEFT_OK && o->lora)
         status = take_run_adapter(&t->own, o->lora, *c->path ? c->path : NULL, t->model, err);
     inner.learner.lora = o->lora ? &t->own.params : NULL;
+    inner.learner.reduce = (reduce_options){ .ranks = &t->job->ranks, .fast = o->reduce_fast };
     if (status == WEFT_OK)
         status = trainer_init(&t->trainer, &t->model->model, &t->data, &inner, err);
     t->has_trainer = status == WEFT_OK;
@@ -323,7 +326,7 @@ OWN_FRAME static weft_status prepare(training *t, const char *from, bool made, c
         status = resume(t, c, err);
     else if (status == WEFT_OK)
         status = trainer_save(&t->trainer, &t->form, err);
-    if (status == WEFT_OK && made && !*c->path)
+    if (status == WEFT_OK && made && !*c->path && rank_of(&t->job->ranks) == 0)
         checkpoint_remove(from, &t->model->host);
     return status;
 }
@@ -345,10 +348,15 @@ static weft_train_info info_of(const training *t, int64_t from_step, bool stoppe
                               .seconds = t->predicted,
                               .bytes_peak = t->model->host.mem.peak,
                               .val_accuracy = p.val_accuracy,
-                              .n_line_lost = t->metrics.n_lost };
+                              .n_line_lost = t->metrics.n_lost,
+                              .rank = rank_of(&t->job->ranks),
+                              .n_rank = n_rank(&t->job->ranks),
+                              .bytes_sent = t->job->ranks.comm ? t->job->ranks.comm->sent : 0,
+                              .reduce_hidden = t->trainer.learner.reduce.hidden,
+                              .reduce_exposed = t->trainer.learner.reduce.exposed };
 }
 
-static weft_status train(const weft_train_options *o, const char *from, bool made,
+static weft_status train(const weft_train_options *o, train_job *job, const char *from, bool made,
                          const checkpoint *c, weft_train_info *info, host *h, weft_error *err)
 {
     training *t = mem_zalloc(&h->mem, 1, sizeof *t, "a run", err); /* too large for the stack */
@@ -356,9 +364,10 @@ static weft_status train(const weft_train_options *o, const char *from, bool mad
     if (!t)
         return err->code;
     t->o = o;
+    t->job = job;
     weft_status status = prepare(t, from, made, c, err);
     const int64_t from_step = status == WEFT_OK ? t->trainer.state.step : 0;
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && rank_of(&job->ranks) == 0)
         status = metrics_log_open(&t->metrics, o->out, from_step, &t->model->host, err);
     if (status == WEFT_OK)
         status = trainer_run(&t->trainer, &t->form, &t->last, &stopped, err);
@@ -420,11 +429,59 @@ OWN_FRAME static weft_status find_start(const weft_train_options *o, checkpoint 
                     : begin_new_model(o, start_dir, made, h, err);
 }
 
+/* Rank 0, or the only process: takes the directory, and finds the run's start. */
+static weft_status begin_run(const weft_train_options *o, run_lock *held, checkpoint *c,
+                             const char *start_dir, bool *made, host *h, weft_error *err)
+{
+    weft_status status = run_lock_take(held, o->out, h, err);
+    if (status == WEFT_OK)
+        status = metrics_log_check(o->out, h, err);
+    return status == WEFT_OK ? find_start(o, c, start_dir, made, h, err) : status;
+}
+
+/* All ranks begin as rank 0 does. */
+static weft_status begin_ranks(const weft_train_options *o, train_job *job, run_lock *held,
+                               checkpoint *c, const char *start_dir, bool *made, host *h,
+                               weft_error *err)
+{
+    if (rank_of(&job->ranks) == 0) {
+        const weft_status status = begin_run(o, held, c, start_dir, made, h, err);
+        const weft_status told = train_job_start(job, status, made, c->path, sizeof c->path,
+                                                 status == WEFT_OK ? err : NULL);
+        return status == WEFT_OK ? told : status;
+    }
+    const weft_status status = train_job_start(job, WEFT_OK, made, c->path, sizeof c->path, err);
+    return status == WEFT_OK && *c->path ? checkpoint_open(c, h, err) : status;
+}
+
+static weft_status train_in_job(const weft_train_options *o, train_job *job, weft_train_info *info,
+                                host *h, weft_error *err)
+{
+    checkpoint c = { 0 };
+    run_lock held = { .root = o->out, .fd = -1, .host = h };
+    char start_dir[4096];
+    bool made = false;
+    if (!path_join(start_dir, sizeof start_dir, o->out, "start"))
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o->out);
+    weft_status status = begin_ranks(o, job, &held, &c, start_dir, &made, h, err);
+    const char *from = *c.path && !o->lora ? c.path : made ? start_dir : o->model;
+    if (status == WEFT_OK) {
+        status = train(o, job, from, made, &c, info, h, err);
+        train_job_end(job, status, err);
+    }
+    /* A run that fails before its first checkpoint leaves nothing behind. */
+    if (status != WEFT_OK && made && rank_of(&job->ranks) == 0)
+        checkpoint_remove(start_dir, h);
+    checkpoint_free(&c);
+    run_lock_drop(&held);
+    return status;
+}
+
 weft_status weft_train(const weft_train_options *options, weft_train_info *info, weft_error *err)
 {
     weft_train_options o;
-    checkpoint c = { 0 };
     weft_error local;
+    train_job job;
     err = begin_call(err, &local);
     if (take_train_options(&o, options, err) != WEFT_OK)
         return err->code;
@@ -432,28 +489,17 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
         return err->code;
     if (!o.out || !*o.out)
         return weft_fail(err, WEFT_EINVAL, "no directory for the run given");
+    weft_status status = train_job_begin(&job, &o, err);
+    if (status != WEFT_OK)
+        return status;
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
     struct weft_budget whole; /* one cap for finding the start and for training */
     take_budget(&whole, o.ram_max, o.budget);
     o.budget = &whole;
     take_memory(&h, 0, &whole);
-    char start_dir[4096];
-    if (!path_join(start_dir, sizeof start_dir, o.out, "start"))
-        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o.out);
-    bool made = false;
-    run_lock lock;
-    weft_status status = run_lock_take(&lock, o.out, &h, err);
-    if (status == WEFT_OK)
-        status = metrics_log_check(o.out, &h, err);
-    if (status == WEFT_OK)
-        status = find_start(&o, &c, start_dir, &made, &h, err);
-    const char *from = *c.path && !o.lora ? c.path : made ? start_dir : o.model;
-    if (status == WEFT_OK)
-        status = train(&o, from, made, &c, info, &h, err);
-    /* A run that fails before its first checkpoint leaves nothing behind. */
-    if (status != WEFT_OK && made)
-        checkpoint_remove(start_dir, &h);
-    checkpoint_free(&c);
-    run_lock_drop(&lock);
+    weft_train_info own = { .rank = rank_of(&job.ranks), .n_rank = n_rank(&job.ranks) };
+    if (info)
+        copy_result(info, info->struct_size, &own, sizeof own);
+    status = train_in_job(&o, &job, info, &h, err);
     return status == WEFT_OK ? WEFT_OK : err->code; /* a failed allocation has two codes */
 }

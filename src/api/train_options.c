@@ -75,6 +75,7 @@ static weft_status check_numbers(const weft_train_options *o, weft_error *err)
         { "image_size", (double)o->image_size, 0, 65535 },
         { "patch_size", (double)o->patch_size, 0, 65535 },
         { "dpo_beta", o->dpo_beta, 0, 1000 },
+        { "rank_limit", o->rank_limit, 0, 1e6 },
         { "shift", (double)o->shift, 0, 65535 },
     };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)

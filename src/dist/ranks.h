@@ -15,6 +15,7 @@ typedef enum rank_tag { TAG_SHARE, TAG_TELL, TAG_GRADIENT, TAG_VALUE, TAG_MOMENT
 typedef struct ranks {
     comm *comm;    /* NULL: alone */
     double limit;  /* seconds to wait for a message before its sender counts as lost; 0: no limit */
+    bool follows;  /* the limit is set anew after each step, by its duration */
     double waited; /* seconds spent in waiting so far */
 } ranks;
 

@@ -510,6 +510,11 @@ static weft_status read_checkpoint_manifest(checkpoint *c, host *h, weft_error *
     return status;
 }
 
+weft_status checkpoint_open(checkpoint *c, host *h, weft_error *err)
+{
+    return read_checkpoint_manifest(c, h, err);
+}
+
 /* Reads and checks every byte. */
 static weft_status check_files(checkpoint *c, host *h, weft_error *err)
 {

@@ -80,6 +80,9 @@ typedef struct checkpoint {
  * that names file and chunk; fails if all are damaged. */
 weft_status checkpoint_find(checkpoint *c, const char *root, host *h, weft_error *err);
 
+/* Opens the one in c->path, whose files another process has checked. */
+weft_status checkpoint_open(checkpoint *c, host *h, weft_error *err);
+
 /* Makes the run's directory the model of this checkpoint. After a crash it may still be the
  * previous model, or a damaged one. */
 void checkpoint_publish(const checkpoint *c, const char *root, host *h);

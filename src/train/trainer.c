@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FADE 0.95
+#define FADE        0.95
+#define LEAST_LIMIT 60 /* seconds that a rank may be late */
 
 static weft_status pairs_init(trainer *t, weft_error *err)
 {
@@ -304,6 +305,8 @@ weft_status trainer_step(trainer *t, trainer_report *r, weft_error *err)
     remember_loss(s, r);
     report_state(t, r);
     r->seconds = clock_seconds() - began;
+    if (ranks_in(t)->follows)
+        ranks_in(t)->limit = fmax(LEAST_LIMIT, 10 * r->seconds);
     if (s->in_a_row < t->opt.max_skipped || s->in_a_row == 0)
         return WEFT_OK;
     return weft_fail(err, WEFT_ENUMERIC,

@@ -9,7 +9,7 @@ source=$1
 tree()
 {
     rm -rf "$work/tree"
-    for room in base kernels tensor ops models formats text engine train dist api text/unicode text/regex text/sources text/train; do
+    for room in base kernels tensor ops models formats text engine train dist api text/unicode text/regex text/sources text/train dist/mpi; do
         mkdir -p "$work/tree/src/$room"
         echo "/* $room */" >"$work/tree/src/$room/${room##*/}.h"
     done
@@ -44,6 +44,8 @@ breach "inside text, train may not see sources" src/text/train/t.c '#include "te
 breach "engine may not see train" src/engine/e.c '#include "train/train.h"' 'engine may not see train'
 breach "train may not see engine" src/train/t.c '#include "engine/engine.h"' 'train may not see engine'
 breach "only train and api see dist" src/engine/e.c '#include "dist/dist.h"' 'engine may not see dist'
+breach "only src/dist/mpi includes mpi.h" src/dist/d.c '#include <mpi.h>' 'mpi.h'
+breach "dist/mpi may not see dist" src/dist/mpi/m.c '#include "dist/dist.h"' 'may not see dist '
 breach "nobody sees api" src/engine/e.c '#include "api/api.h"' 'engine may not see api'
 breach "cli sees no internal header" cli/main.c '#include "base/base.h"' 'cli sees only'
 breach "a missing header is named" src/ops/o.c '#include "ops/gone.h"' 'is no header'

@@ -412,7 +412,7 @@ static void a_lost_rank_is_named(void **state)
     (void)state;
     asked a = plain(LLAMA, 3);
     outcome all[4];
-    a.limit = 0.3;
+    a.limit = 3;
     run_ranks(&a, 4, 0, 2, all);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(all[i].status, WEFT_EIO);

@@ -1,0 +1,83 @@
+/* train_ranks.c - joins the job once in a process, and leaves it when the process ends: MPI can be
+ * begun only once. */
+#include "api/train_ranks.h"
+
+#include "dist/load.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sysexits.h>
+
+#define FIRST_LIMIT 600 /* seconds: the first step has no earlier one to compare with */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static comm *job;
+static bool joined;
+
+static void leave_job(void)
+{
+    if (job)
+        job->close(job);
+}
+
+static weft_status join_job(comm **to, const char *which, weft_error *err)
+{
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&lock);
+    if (!joined) {
+        status = comm_load(&job, which, err);
+        joined = status == WEFT_OK;
+        if (job)
+            atexit(leave_job);
+    }
+    *to = job;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+weft_status train_job_begin(train_job *j, weft_train_options *o, weft_error *err)
+{
+    *j = (train_job){ .log = o->log, .log_ud = o->log_ud };
+    const weft_status status = join_job(&j->ranks.comm, o->mpi, err);
+    j->ranks.limit = o->rank_limit > 0 ? o->rank_limit : FIRST_LIMIT;
+    j->ranks.follows = o->rank_limit <= 0;
+    if (status != WEFT_OK || n_rank(&j->ranks) == 1)
+        return status;
+    if (o->tensor)
+        return weft_fail(err, WEFT_EINVAL,
+                         "%d ranks, and each has the moments of a part of the weights; tensors are "
+                         "shown by a run of one",
+                         n_rank(&j->ranks));
+    if (rank_of(&j->ranks) > 0)
+        o->log = NULL;
+    return WEFT_OK;
+}
+
+weft_status train_job_start(train_job *j, weft_status status, bool *made, char *checkpoint,
+                            size_t size, weft_error *err)
+{
+    struct {
+        weft_status status;
+        int made;
+    } start = { status, *made };
+    weft_status told = ranks_tell(&j->ranks, &start, sizeof start, true, err);
+    if (told == WEFT_OK)
+        told = ranks_tell(&j->ranks, checkpoint, size, false, err);
+    *made = start.made;
+    if (told != WEFT_OK || start.status == WEFT_OK || rank_of(&j->ranks) == 0)
+        return told;
+    return weft_fail(err, start.status, "rank 0 could not begin the run");
+}
+
+void train_job_end(train_job *j, weft_status status, const weft_error *err)
+{
+    if (status == WEFT_OK || n_rank(&j->ranks) == 1)
+        return;
+    char text[1200];
+    snprintf(text, sizeof text, "rank %d of %d: %s", rank_of(&j->ranks), n_rank(&j->ranks),
+             err->message);
+    if (j->log)
+        j->log(j->log_ud, WEFT_LOG_WARN, text);
+    j->ranks.comm->stop(j->ranks.comm, status == WEFT_EIO ? EX_TEMPFAIL : EXIT_FAILURE);
+}
