@@ -103,7 +103,11 @@ add tiny.gguf one.gguf
 : >"$hub/models--"
 mkdir "$hub/models--..--.."
 say "$WEFT" models
-for name in bad/newline bad/path bad/long bad/reference bad/incomplete bad/nothing ../..; do say "$WEFT" inspect $name; done
+for name in bad/newline bad/path bad/long bad/reference bad/incomplete bad/nothing; do say "$WEFT" inspect $name; done
+mkdir -p none/above/here
+cd none/above/here
+say "$WEFT" inspect ../..
+cd ../../..
 rm -r "$hub"
 
 echo "# llama.cpp"
