@@ -14,8 +14,9 @@
 
 static const char *positional[1]; /* MODEL */
 static const char *model, *lora, *out, *preset, *arch, *tokenizer, *separator;
-static const char *prompt = "\n", *save_ids, *columns, *validation_data, *template;
+static const char *prompt = "\n", *save_ids, *columns, *validation_data, *template, *mpi;
 static int schedule = 1, format, objective, positions; /* 0: by name, by data, by family */
+static int sums = 1;
 static text_list data, frozen;
 static int64_t n_layer, d_model, n_head, n_head_kv, d_ff, n_vocab = UNSET;
 static int64_t n_ctx, n_sample = UNSET, n_part = UNSET, n_group = UNSET, n_step = UNSET,
@@ -24,6 +25,7 @@ static int64_t n_decay = UNSET, seed = UNSET, eval_every = UNSET, save_every = U
 static int64_t patience, max_skipped = UNSET, threads, sample_tokens = 100;
 static double validation = UNSET, lr = UNSET, lr_min = UNSET, beta1 = UNSET, beta2 = UNSET;
 static double weight_decay = UNSET, clip = UNSET, dropout, smoothing, dpo_beta, temperature = 0.8;
+static double rank_limit;
 static bool tied, untied, characters, parse_special, bf16, recompute, resume, no_mmap, check_data,
     json;
 static int64_t show_data = 2, image_size, patch_size, shift, tensors_step;
@@ -127,6 +129,12 @@ static const option options[] = {
     { 0, "tensors", OPT_INT, &tensors_step, "STEP", RARE,
       "print each weight's gradient, m and v after this step" },
     { 0, "json", OPT_FLAG, &json, NULL, RARE, "print the result, and tensors, as JSON" },
+    { 0, "mpi", OPT_TEXT, &mpi, "NAME", RARE,
+      "openmpi, mpich, none or a module's path (by mpirun or srun)" },
+    { 0, "reduce", OPT_CHOICE, &sums, "exact|fast", RARE,
+      "sums over ranks: bits of one rank, or MPI's order (exact)" },
+    { 0, "rank-limit", OPT_REAL, &rank_limit, "SECONDS", RARE,
+      "a silent rank is lost after this (10 steps, at least 60)" },
     OPTION_THREADS(threads),
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(no_mmap),
@@ -400,6 +408,9 @@ static void fill(weft_train_options *o)
     o->dpo_beta = dpo_beta;
     o->bf16 = bf16;
     o->recompute = recompute;
+    o->mpi = mpi;
+    o->reduce_fast = sums == 2;
+    o->rank_limit = rank_limit;
     o->frozen = frozen.at;
     o->n_frozen = frozen.n;
     o->budget = cli_budget();
@@ -433,9 +444,20 @@ static void fill_over(weft_train_options *o)
         o->seed = (uint64_t)seed;
 }
 
+static void show_ranks(const weft_train_info *i)
+{
+    char bytes[32];
+    const double all = i->reduce_hidden + i->reduce_exposed;
+    if (i->n_rank > 1)
+        fprintf(stderr, "weft: %d ranks; rank 0 sent %s; exchanges took %.1f s, %.0f %% of it hidden by backward\n",
+                i->n_rank, cli_bytes((size_t)i->bytes_sent, bytes, sizeof bytes), all,
+                all > 0 ? 100 * i->reduce_hidden / all : 0);
+}
+
 static int finish(const weft_train_info *i, const show *s)
 {
     const train_run r = { out, s->bytes, cli_now() - s->began };
+    show_ranks(i);
     train_result_print(i, &r, json);
     if (s->tensors.no_memory)
         return cli_no_memory();
@@ -474,7 +496,11 @@ static int run(weft_train_options *o)
     const weft_status status = weft_train(o, &info, &err);
     cli_progress_end();
     end_line(&s);
-    int code = status != WEFT_OK ? cli_fail(&err) : finish(&info, &s);
+    int code;
+    if (info.rank > 0) /* rank 0 has said it */
+        code = status == WEFT_OK ? 0 : 1;
+    else
+        code = status != WEFT_OK ? cli_fail(&err) : finish(&info, &s);
     code = code ? code : info.n_line_lost > 0; /* a warning said so */
     weft_tokenizer_free(s.tokenizer);
     cli_free(s.sample);

@@ -38,7 +38,7 @@ static weft_status join_job(comm **to, const char *which, weft_error *err)
 
 weft_status train_job_begin(train_job *j, weft_train_options *o, weft_error *err)
 {
-    *j = (train_job){ .log = o->log, .log_ud = o->log_ud };
+    *j = (train_job){ .log = { o->log, o->log_ud } };
     const weft_status status = join_job(&j->ranks.comm, o->mpi, err);
     j->ranks.limit = o->rank_limit > 0 ? o->rank_limit : FIRST_LIMIT;
     j->ranks.follows = o->rank_limit <= 0;
@@ -74,10 +74,7 @@ void train_job_end(train_job *j, weft_status status, const weft_error *err)
 {
     if (status == WEFT_OK || n_rank(&j->ranks) == 1)
         return;
-    char text[1200];
-    snprintf(text, sizeof text, "rank %d of %d: %s", rank_of(&j->ranks), n_rank(&j->ranks),
-             err->message);
-    if (j->log)
-        j->log(j->log_ud, WEFT_LOG_WARN, text);
+    log_write(&j->log, WEFT_LOG_WARN, "rank %d of %d: %s", rank_of(&j->ranks), n_rank(&j->ranks),
+              err->message);
     j->ranks.comm->stop(j->ranks.comm, status == WEFT_EIO ? EX_TEMPFAIL : EXIT_FAILURE);
 }

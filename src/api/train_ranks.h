@@ -3,12 +3,12 @@
 #define WEFT_API_TRAIN_RANKS_H
 
 #include "api/train_options.h"
+#include "base/log.h"
 #include "dist/ranks.h"
 
 typedef struct train_job {
     ranks ranks;
-    weft_log_fn *log; /* the caller's */
-    void *log_ud;
+    log_sink log; /* the caller's */
 } train_job;
 
 /* Joins the job that this process was started in, if any. From here on only rank 0 logs. */
