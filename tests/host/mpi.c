@@ -256,6 +256,28 @@ static void poll_while_computing(void)
     free(at);
 }
 
+/* Polls for a message that comes last move one along that needs its receiver: rank 0 sends the last
+ * only when the other has left. If they do not, this waits forever. */
+static void poll_for_another(void)
+{
+    uint8_t *at = room(3 * MIB), nothing[1];
+    size_t wrong = 0;
+    if (c->rank == 0) {
+        fill(at, 3 * MIB, 0, 0, 10);
+        for (int other = 1; other < c->size; other++) {
+            wait_for(send_to(at, 3 * MIB, other, 10));
+            wait_for(send_to(nothing, 0, other, 11));
+        }
+    } else {
+        const int first = receive_from(at, 3 * MIB, 0, 10);
+        wait_for(receive_from(nothing, 0, 0, 11));
+        wait_for(first);
+        wrong = n_wrong(at, 3 * MIB, 0, 0, 10);
+    }
+    agree(wrong == 0, "mpi: a poll moves all transfers along", "%zu bytes are wrong", wrong);
+    free(at);
+}
+
 /* ---- sums ---------------------------------------------------------------------------------------- */
 
 static float term(int rank, int64_t i)
@@ -312,8 +334,8 @@ static void counters(void)
         bytes += sizes[s] * (1 + (uint64_t)c->size);
     bytes += 6 * (uint64_t)N_MANY * (N_MANY - 1) / 2;
     if (c->rank == 0) {
-        bytes += 3 * MIB * (uint64_t)(c->size - 1);
-        n += (uint64_t)c->size - 1;
+        bytes += 6 * MIB * (uint64_t)(c->size - 1);
+        n += 3 * (uint64_t)(c->size - 1);
     } else {
         n++;
     }
@@ -341,6 +363,7 @@ static void all(int ranks)
     all_to_all();
     many();
     poll_while_computing();
+    poll_for_another();
     sums();
     counters();
 }
