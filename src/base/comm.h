@@ -6,7 +6,7 @@
  * srun (dist/load.h).
  *
  * All calls come from one thread of a rank. A transfer is started, gets a ticket, and owns its memory
- * until it is done. MPI makes progress only inside its calls, so whoever computes meanwhile must poll.
+ * until it is done. MPI makes progress only inside its calls, so a rank that computes must poll.
  * Two messages with the same tag between the same two ranks arrive in the order in which they were
  * sent. Tags are 0 to 1,023; messages are at most COMM_MOST bytes. */
 #ifndef WEFT_BASE_COMM_H

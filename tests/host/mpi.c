@@ -154,8 +154,30 @@ static void all_to_all(void)
     agree(wrong == 0, "mpi: every rank sends to every rank", "%zu bytes are wrong", wrong);
 }
 
-/* Message k of a thousand has k bytes, half of them with one tag; they arrive in their order. */
+/* Message k of a thousand has k bytes. Odd ones have one tag, even ones many. */
 #define N_MANY 1000
+
+static int tag_of(int k)
+{
+    return k % 2 ? 5 : 6 + k / 4;
+}
+
+static void send_many(uint8_t *out, int to, int *ticket)
+{
+    for (int k = 0; k < N_MANY; k++) {
+        fill(out + k * N_MANY, k, c->rank, to, k % 199);
+        ticket[k] = send_to(out + k * N_MANY, k, to, tag_of(k));
+    }
+}
+
+/* The odd ones first: only tags tell which is which. */
+static void receive_many(uint8_t *in, int from, int *ticket)
+{
+    for (int i = 0; i < N_MANY; i++) {
+        const int k = i < N_MANY / 2 ? 2 * i + 1 : 2 * i - N_MANY;
+        ticket[k] = receive_from(in + k * N_MANY, k, from, tag_of(k));
+    }
+}
 
 static size_t many_at_once(int *highest, bool *unique)
 {
@@ -163,12 +185,11 @@ static size_t many_at_once(int *highest, bool *unique)
     uint8_t *out = room(N_MANY * N_MANY), *in = room(N_MANY * N_MANY), used[4 * N_MANY] = { 0 };
     int ticket[2 * N_MANY];
     size_t wrong = 0;
-    for (int k = 0; k < N_MANY; k++) {
-        const int tag = k % 2 ? 5 : k / 4;
-        fill(out + k * N_MANY, k, c->rank, to, k % 199);
-        ticket[2 * k] = send_to(out + k * N_MANY, k, to, tag);
-        ticket[2 * k + 1] = receive_from(in + k * N_MANY, k, from, tag);
-    }
+    if (c->rank % 2)
+        receive_many(in, from, ticket + N_MANY);
+    send_many(out, to, ticket);
+    if (c->rank % 2 == 0)
+        receive_many(in, from, ticket + N_MANY);
     for (int i = 0; i < 2 * N_MANY; i++) {
         *highest = ticket[i] > *highest ? ticket[i] : *highest;
         *unique &= ticket[i] >= 0 && ticket[i] < 4 * N_MANY && !used[ticket[i]];
@@ -235,6 +256,28 @@ static void poll_while_computing(void)
     free(at);
 }
 
+/* Polls for a message that comes last move one along that needs its receiver: rank 0 sends the last
+ * only when the other has left. If they do not, this waits forever. */
+static void poll_for_another(void)
+{
+    uint8_t *at = room(3 * MIB), nothing[1];
+    size_t wrong = 0;
+    if (c->rank == 0) {
+        fill(at, 3 * MIB, 0, 0, 10);
+        for (int other = 1; other < c->size; other++) {
+            wait_for(send_to(at, 3 * MIB, other, 10));
+            wait_for(send_to(nothing, 0, other, 11));
+        }
+    } else {
+        const int first = receive_from(at, 3 * MIB, 0, 10);
+        wait_for(receive_from(nothing, 0, 0, 11));
+        wait_for(first);
+        wrong = n_wrong(at, 3 * MIB, 0, 0, 10);
+    }
+    agree(wrong == 0, "mpi: a poll moves all transfers along", "%zu bytes are wrong", wrong);
+    free(at);
+}
+
 /* ---- sums ---------------------------------------------------------------------------------------- */
 
 static float term(int rank, int64_t i)
@@ -291,8 +334,8 @@ static void counters(void)
         bytes += sizes[s] * (1 + (uint64_t)c->size);
     bytes += 6 * (uint64_t)N_MANY * (N_MANY - 1) / 2;
     if (c->rank == 0) {
-        bytes += 3 * MIB * (uint64_t)(c->size - 1);
-        n += (uint64_t)c->size - 1;
+        bytes += 6 * MIB * (uint64_t)(c->size - 1);
+        n += 3 * (uint64_t)(c->size - 1);
     } else {
         n++;
     }
@@ -320,6 +363,7 @@ static void all(int ranks)
     all_to_all();
     many();
     poll_while_computing();
+    poll_for_another();
     sums();
     counters();
 }

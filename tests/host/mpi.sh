@@ -20,7 +20,7 @@ for n in 2 3 4 8; do
     passes "$n ranks end well" "$@" -n $n "$program" all $n
 done
 passes "one rank is alone" "$@" -n 1 "$program" alone
-passes "one rank of a run has a comm if that is asked for" env WEFT_MPI="$name" "$@" -n 1 "$program" all 1
+passes "WEFT_MPI gives a single rank a comm" env WEFT_MPI="$name" "$@" -n 1 "$program" all 1
 passes "WEFT_MPI=none leaves ranks alone" env WEFT_MPI=none "$@" -n 2 "$program" alone
 passes "a short message is refused" "$@" -n 2 "$program" short
 
