@@ -94,9 +94,9 @@ static size_t flight_floats(const reduce_options *o)
 
 uint64_t reduce_bytes(const reduce_options *o, int64_t n)
 {
-    const int64_t n_chunk = chunks_for(n), R = n_rank(o->ranks);
     if (is_alone(o))
         return 0;
+    const int64_t n_chunk = chunks_for(n), R = n_rank(o->ranks);
     const uint64_t flights = N_FLIGHT * ((o->fast ? 0 : flight_floats(o) * sizeof(real)) +
                                          2 * (uint64_t)R * sizeof(int));
     return flights + (uint64_t)buckets_for(o, n_chunk) * 2 * sizeof(int) +
