@@ -405,6 +405,12 @@ bool product_has_gain(const run *r, const tensor *w)
     return false;
 }
 
+bool product_shares_a(const run *r, const tensor *w, const tensor *other)
+{
+    const lora *p = trained(r, w, false), *q = trained(r, other, false);
+    return p && q && p->a == q->a;
+}
+
 void product_back(run *r, const tensor *x, bool add, matrix y, matrix dy, const tensor *w,
                   const tensor *b, bool more)
 {

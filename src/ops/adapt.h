@@ -37,8 +37,11 @@ void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias);
 /* Does an adapter of the batch scale what W gives? Then product_back needs y, and changes dy. */
 bool product_has_gain(const run *r, const tensor *w);
 
+/* Do the adapters that are trained with two weights have one A, as those of a fused matrix do? */
+bool product_shares_a(const run *r, const tensor *w, const tensor *other);
+
 /* Its gradients: those of x (stored, or added), W, b, A, B and m; only of those that learn. W and
- * b may be rows of larger ones; `more` of the same weight, whose A is the same, came before. */
+ * b may be rows of larger ones; `more`: another product of this op, with the same A, came before. */
 void product_back(run *r, const tensor *x, bool add, matrix y, matrix dy, const tensor *w,
                   const tensor *b, bool more);
 

@@ -58,7 +58,8 @@ static void glu_backward(run *r, const node *n)
     const matrix dg = some_rows(whole(n->out), 0, rows(n->out)), du = whole_grad(n->out);
     product_back(r, x, x->grad_written, whole(n->save[G]), dg, n->in[GATE], n->in[GATE_BIAS],
                  false);
-    product_back(r, x, true, whole(n->save[U]), du, n->in[UP], n->in[UP_BIAS], false);
+    product_back(r, x, true, whole(n->save[U]), du, n->in[UP], n->in[UP_BIAS],
+                 product_shares_a(r, n->in[GATE], n->in[UP]));
 }
 
 static cost glu_cost(const run *r, const node *n)
