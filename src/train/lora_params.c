@@ -145,9 +145,10 @@ static weft_status check_gains(lora_params *p, const char *directory, weft_error
         table |= a->part[i].table;
     }
     if (!p->spec.init && gains != p->spec.dora)
-        return weft_fail(err, WEFT_EINVAL, "%s: the adapter has %s gains (DoRA); expected %s; %s",
-                         directory, gains ? "" : "no", gains ? "dora" : "no dora",
-                         "resume it with the --lora it was begun with");
+        return weft_fail(err, WEFT_EINVAL,
+                         "%s: the adapter has %s (DoRA), --lora asks for %s; expected the same; "
+                         "resume the run as it was begun",
+                         directory, gains ? "gains" : "no gains", gains ? "none" : "them");
     if (gains && table)
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: the adapter changes an embedding and has gains (DoRA); expected "
