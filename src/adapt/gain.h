@@ -9,8 +9,8 @@
 
 /* W + s B A, of which no more than some columns exist at a time. */
 typedef struct adapted_weight {
-    const tensor *w; /* [O, I] in any format; ... */
-    bool table;      /* ... or [I, O] */
+    const tensor *w;   /* [O, I] in any format; ... */
+    bool table;        /* ... or [I, O] */
     const real *a, *b; /* [r, I], [O, r] */
     int64_t I, rank;   /* rank 0: W alone */
     real scale;

@@ -103,20 +103,43 @@ static void multiply(matrix m, real by)
             m.at[i * m.stride + k] *= by;
 }
 
-/* y += s B t (+ s c), then y *= g; t is overwritten. The outputs are those of W from row `row0` on. */
-static void add_low_rank(run *r, matrix y, matrix t, const group *g, int64_t row0, void *room)
+/* What rows get after both products: s c, then g, then b. */
+typedef struct row_end {
+    matrix y;
+    real scale;
+    const real *shift, *gain, *bias; /* or NULL */
+} row_end;
+
+static void end_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+{
+    const row_end *e = ctx;
+    for (int64_t i = i0; i < i1; i++) {
+        real *row = e->y.at + i * e->y.stride;
+        if (e->shift)
+            r->kern->axpy(row, e->scale, e->shift, e->y.cols);
+        if (e->gain)
+            r->kern->mul(row, row, e->gain, e->y.cols);
+        if (e->bias)
+            r->kern->add(row, row, e->bias, e->y.cols);
+    }
+}
+
+/* y += s B t (+ s c), then y *= g and y += bias; t is overwritten. The outputs are those of W from row
+ * `row0` on. */
+static void add_low_rank(run *r, matrix y, matrix t, const group *g, int64_t row0,
+                         const tensor *bias, void *room)
 {
     const lora *p = g->p;
     const tensor b = tensor_rows(p->b, row0, y.cols);
+    const row_end e = { .y = y,
+                        .scale = g->scale,
+                        .shift = p->bias ? p->bias + row0 : NULL,
+                        .gain = p->gain ? p->gain + row0 : NULL,
+                        .bias = values(bias) };
     multiply(t, g->scale);
     product_f32(r, y, true, t, &b, room);
-    for (int64_t i = 0; i < y.rows; i++) {
-        real *row = y.at + i * y.stride;
-        if (p->bias)
-            r->kern->axpy(row, g->scale, p->bias + row0, y.cols);
-        if (p->gain)
-            r->kern->mul(row, row, p->gain + row0, y.cols);
-    }
+    if (e.shift || e.gain || e.bias)
+        parallel(r, y.rows, 3 * y.cols, end_rows, &e);
 }
 
 static matrix scratch(void *room, int64_t n_row, int64_t n_col)
@@ -182,8 +205,9 @@ static matrix dropped(run *r, matrix x, const tensor *w, void **room)
 
 static void add_bias(run *r, matrix y, const tensor *bias)
 {
-    for (int64_t i = 0; bias && i < y.rows; i++)
-        r->kern->add(y.at + i * y.stride, y.at + i * y.stride, values(bias), y.cols);
+    const row_end e = { .y = y, .bias = values(bias) };
+    if (bias)
+        parallel(r, y.rows, y.cols, end_rows, &e);
 }
 
 /* y is the product, with its bias unless that is given: it comes before what an adapter adds, but
@@ -201,9 +225,8 @@ static void adapt(run *r, matrix y, matrix x, const tensor *w, const tensor *bia
             const matrix in = dropped(r, some_rows(x, g.first, g.n), w, &at);
             const matrix t = low_rank_of(at, &g);
             product_f32(r, t, false, in, g.p->a, after(t));
-            add_low_rank(r, to, t, &g, w->slot_row, after(t));
+            add_low_rank(r, to, t, &g, w->slot_row, gain ? bias : NULL, after(t));
         }
-        add_bias(r, to, gain ? bias : NULL);
     }
 }
 
@@ -444,7 +467,7 @@ void adapt_table(run *r, matrix y, const tensor *table, index_fn *index_of, cons
             continue;
         const matrix t = low_rank_of(r->work, &g);
         take_columns(r, t, &g, index_of, ctx);
-        add_low_rank(r, some_rows(y, g.first, g.n), t, &g, 0, after(t));
+        add_low_rank(r, some_rows(y, g.first, g.n), t, &g, 0, NULL, after(t));
     }
 }
 
