@@ -1,6 +1,7 @@
 /* Training of adapters: the losses are PEFT's, the base is untouched and equal before the first
  * step, bits do not depend on threads, quantised bases learn as well, and the directory that is
  * written computes the same. */
+#include "adapt/gain.h"
 #include "adapt/peft_write.h"
 #include "golden.h"
 #include "golden_adapters.h"
@@ -344,6 +345,58 @@ static void every_format_has_a_gradient(void **state)
     close_llama(&p.f);
 }
 
+/* ---- gains ----------------------------------------------------------------------------------- */
+
+enum { G_OUT = 5, G_IN = 288, G_RANK = 3 };
+
+/* |W + s B A| of an output; W as a matrix, or turned over as a table. */
+static double plain_norm(const tensor *w, bool table, const real *a, const real *b, int64_t o)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < G_IN; i++) {
+        real x;
+        const int64_t r = table ? i : o, c = table ? o : i;
+        w->type->decode(&x, tensor_rows(w, r, 1).data, c, 1);
+        double y = (double)x;
+        for (int64_t k = 0; k < G_RANK; k++)
+            y += 0.75 * (double)b[o * G_RANK + k] * (double)a[k * G_IN + i];
+        sum += y * y;
+    }
+    return sqrt(sum);
+}
+
+/* The first output is 0 in W and B: it has no direction, and stays 0. */
+static void norms_are_of_rows(void **state)
+{
+    (void)state;
+    static real x[G_OUT * G_IN], a[G_RANK * G_IN], b[G_OUT * G_RANK], stored_as[G_OUT * G_IN];
+    real m[G_OUT], gain[G_OUT];
+    fill_normal(a, G_RANK * G_IN, 51, 0, 0.1);
+    for (int form = 0; form < 3; form++) {
+        const bool table = form == 2;
+        const dtype *type = form == 1 ? &dtype_q8_0 : &dtype_f32;
+        const int64_t n_row = table ? G_IN : G_OUT, n_col = table ? G_OUT : G_IN;
+        tensor w = { .type = type, .n_dim = 2, .shape = { n_row, n_col }, .stride = n_col };
+        fill_normal(x, G_OUT * G_IN, 52, 0, 1);
+        fill_normal(b, G_OUT * G_RANK, 53, 0, 1);
+        fill_normal(m, G_OUT, 54, 0, 1);
+        for (int64_t i = 0; i < G_IN; i++)
+            x[table ? i * G_OUT : i] = 0;
+        memset(b, 0, sizeof(real[G_RANK]));
+        w.data = stored_as;
+        for (int64_t i = 0; i < n_row; i++)
+            type->encode((char *)stored_as + (size_t)i * dtype_row_bytes(type, n_col),
+                         x + i * n_col, n_col);
+        const adapted_weight p = { &w, table, a, b, G_IN, G_RANK, 0.75, &kernels_scalar };
+        adapted_gains(&p, gain, m, 0, 2);
+        adapted_gains(&p, gain, m, 2, G_OUT);
+        assert_true(gain[0] == 0);
+        for (int64_t o = 1; o < G_OUT; o++)
+            assert_true(fabs((double)gain[o] * plain_norm(&w, table, a, b, o) - (double)m[o]) <
+                        1e-5);
+    }
+}
+
 /* ---- families -------------------------------------------------------------------------------- */
 
 static void learn_by(bool dora)
@@ -489,6 +542,7 @@ int main(void)
         TEST("lora: dropout changes training", dropout_drops),
         TEST("lora: a quantised base learns like a float one", quantised_bases_learn),
         TEST("lora: gradients go through every stored format", every_format_has_a_gradient),
+        TEST("lora: gains are divided by the norms of outputs", norms_are_of_rows),
         TEST("lora: models of all kinds learn", families_learn),
         TEST("lora: the written directory computes the same bits", written_computes_the_same),
         TEST("lora: wrong specifications are refused", wrong_specs),
