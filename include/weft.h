@@ -1853,7 +1853,7 @@ typedef struct weft_train_options {
     void *tensor_ud;
     double dpo_beta; /* with pairs of a preferred and another answer, which need `lora`; 0: 0.1 */
     /* Trains an adapter for `model`, which stays as it is and may be quantised: "r=16,alpha=32", with
-     * commas between any of r=N (16), alpha=X (32), rslora, dropout=P (0), targets=NAME+NAME
+     * commas between any of r=N (16), alpha=X (32), rslora, dora, dropout=P (0), targets=NAME+NAME
      * (all-linear) and init=DIR, a PEFT directory to continue from. "": the defaults. `out` becomes a
      * PEFT directory. NULL: trains the model. */
     const char *lora;
