@@ -313,11 +313,14 @@ static void balance(learner *l)
     }
 }
 
+/* Several ranks have gradients and norms from learner_reduce, also of weights that this one did not
+ * use. */
 double learner_update(learner *l, double lr)
 {
-    params_end(&l->params);
-    if (ranks_of(&l->opt) == 1)
+    if (ranks_of(&l->opt) == 1) {
+        params_end(&l->params);
         params_norm_own(&l->params, l->pool);
+    }
     const double norm = params_norm_total(&l->params);
     adamw_step(&l->adamw, lr, norm, l->pool);
     if (isfinite(norm))

@@ -52,22 +52,24 @@ typedef struct pupil {
     const char *path;
     int n_vocab, n_ctx;
     pairing pairing;
+    int mask_id;
 } pupil;
 
-enum { LARGE, LLAMA, EXPERTS, BIASED_EXPERTS, PAIRS, SPANS, N_PUPIL };
+enum { LARGE, LLAMA, EXPERTS, BIASED_EXPERTS, PAIRS, SPANS, MASKS, N_PUPIL };
 
 static pupil pupil_of(int i)
 {
     static char path[4096];
     static const pupil golden[] = {
-        [LLAMA] = { "llama-gqa", 61, 16, { 0 } },
-        [EXPERTS] = { "mixtral", 67, 16, { 0 } },
-        [BIASED_EXPERTS] = { "deepseek-v3", 67, 16, { 0 } },
-        [PAIRS] = { "bart", 61, 16, { true, WEFT_OBJECTIVE_INFILL, 2, 2, 3, { 0 }, 0 } },
-        [SPANS] = { "t5", 64, 16, { true, WEFT_OBJECTIVE_SPANS, 0, 1, -1, { 63, 62, 61, 60 }, 4 } },
+        [LLAMA] = { "llama-gqa", 61, 16, { 0 }, 0 },
+        [EXPERTS] = { "mixtral", 67, 16, { 0 }, 0 },
+        [BIASED_EXPERTS] = { "deepseek-v3", 67, 16, { 0 }, 0 },
+        [PAIRS] = { "bart", 61, 16, { true, WEFT_OBJECTIVE_INFILL, 2, 2, 3, { 0 }, 0 }, 0 },
+        [SPANS] = { "t5", 64, 16, { true, WEFT_OBJECTIVE_SPANS, 0, 1, -1, { 63, 62, 61, 60 }, 4 }, 0 },
+        [MASKS] = { "bert-fill", 67, 4, { 0 }, 3 },
     };
     if (i == LARGE)
-        return (pupil){ large_pupil(), 270, 16, { 0 } };
+        return (pupil){ large_pupil(), 270, 16, { 0 }, 0 };
     pupil p = golden[i];
     char name[64];
     snprintf(name, sizeof name, "golden/%s", p.path);
@@ -117,13 +119,16 @@ typedef struct school {
 
 static weft_status open_school(school *c, comm *with, const asked *a, weft_error *err)
 {
+    static const tokenizer no_tokens;
     trainer_options o = a->options;
     const data_options d = { .corpus = { .kind = DATA_RAW16,
                                          .eos = -1,
+                                         .tokenizer = a->pupil.mask_id ? &no_tokens : NULL,
                                          .n_vocab = (uint32_t)a->pupil.n_vocab,
                                          .n_thread = 1 },
                              .n_ctx = a->pupil.n_ctx,
                              .pairing = a->pupil.pairing,
+                             .mask_id = a->pupil.mask_id,
                              .validation = 0.05 };
     c->ranks = (ranks){ .comm = with, .limit = a->limit };
     o.learner.reduce = (reduce_options){ &c->ranks, a->fast, a->bucket_chunks };
@@ -273,6 +278,7 @@ static void ranks_have_the_bits_of_one(void **state)
         { "experts with a bias", BIASED_EXPERTS, 5, 2, false, true, 0, 0, 1 },
         { "encoder-decoder", PAIRS, 5, 1, false, false, 0.1f, 0, 0 },
         { "spans", SPANS, 5, 2, true, false, 0, 0, 1 },
+        { "masks, of which a rank may have none", MASKS, 20, 1, false, false, 0, 0, 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         asked a = plain(cases[i].who, cases[i].n_step);
