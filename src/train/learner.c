@@ -325,7 +325,7 @@ double learner_update(learner *l, double lr)
     adamw_step(&l->adamw, lr, norm, l->pool);
     if (isfinite(norm))
         balance(l);
-    if (l->opt.lora)
+    if (l->opt.lora && ranks_of(&l->opt) == 1)
         lora_params_renew(l->opt.lora, l->model, l->pool);
     return norm;
 }
@@ -361,7 +361,10 @@ weft_status learner_reduce(learner *l, weft_error *err)
 
 weft_status learner_share(learner *l, weft_error *err)
 {
-    return reduce_values(&l->reduce, err);
+    const weft_status status = reduce_values(&l->reduce, err);
+    if (status == WEFT_OK && l->opt.lora && ranks_of(&l->opt) > 1)
+        lora_params_renew(l->opt.lora, l->model, l->pool);
+    return status;
 }
 
 void learner_load(const learner *l, double *min, double *max)
