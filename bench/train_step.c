@@ -1,7 +1,7 @@
 /* train_step - one step of training: forward, backward, AdamW.
  *
  *     build/bench/train_step [--shape 124m] [--sequences 4] [--tokens 256] [--threads N] [--json]
- *     build/bench/train_step --model FILE.gguf --rank 16
+ *     build/bench/train_step --model FILE.gguf --rank 16 [--dora]
  *
  * The limit: 6 flops a parameter and token (2 forward, 4 backward) at the speed of multiply-adds in
  * registers, then 28 bytes a parameter of AdamW's traffic at the speed of memory. With an adapter
@@ -22,7 +22,7 @@
 
 static const char *shape_name = "124m", *path, *type = "f32";
 static int64_t n_thread, n_sequence = 4, n_token = 256, n_repeat = 3, rank;
-static bool json, recompute;
+static bool json, recompute, dora;
 
 static const arg args[] = {
     { "shape", ARG_TEXT, &shape_name, "NAME", "1b, 135m or 124m (124m)", 0, 0 },
@@ -31,6 +31,7 @@ static const arg args[] = {
     { "tokens", ARG_INT, &n_token, "N", "of a sequence (256)", 1, 1 << 20 },
     { "type", ARG_TEXT, &type, "TYPE", "that products are computed in: f32 or bf16 (f32)", 0, 0 },
     { "rank", ARG_INT, &rank, "N", "train an adapter of this rank on all linear layers", 1, 4096 },
+    { "dora", ARG_FLAG, &dora, NULL, "with --rank: its gains, too", 0, 0 },
     { "recompute", ARG_FLAG, &recompute, NULL, "blocks are computed again in backward", 0, 0 },
     { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
     { "repeat", ARG_INT, &n_repeat, "N", "steady samples (3)", 1, 20 },
@@ -78,7 +79,8 @@ static void adapter_make(lora_params *p, ready_adapter *ready, const model *m)
 {
     char spec[64];
     weft_error err = { 0 };
-    snprintf(spec, sizeof spec, "r=%lld,alpha=%lld", (long long)rank, (long long)(2 * rank));
+    snprintf(spec, sizeof spec, "r=%lld,alpha=%lld%s", (long long)rank, (long long)(2 * rank),
+             dora ? ",dora" : "");
     bench_check(lora_spec_parse(&p->spec, spec, &err), &err);
     bench_check(lora_params_make(p, ready, m, NULL, &err), &err);
 }
@@ -190,6 +192,8 @@ int main(int argc, char **argv)
     if (rank && strcmp(type, "bf16") == 0)
         return args_usage(&self,
                           "--rank: products are computed as the model is served; leave out --type");
+    if (dora && !rank)
+        return args_usage(&self, "--dora: gains of an adapter; add --rank 16");
     weft_error err = { 0 };
     host h = { .io = io_system };
     mem_init(&h.mem, 0, NULL);

@@ -449,7 +449,9 @@ static void show_ranks(const weft_train_info *i)
     char bytes[32];
     const double all = i->reduce_hidden + i->reduce_exposed;
     if (i->n_rank > 1)
-        fprintf(stderr, "weft: %d ranks; rank 0 sent %s; exchanges took %.1f s, %.0f %% of it hidden by backward\n",
+        fprintf(stderr,
+                "weft: %d ranks; rank 0 sent %s; exchanges took %.1f s, %.0f %% of it hidden by "
+                "backward\n",
                 i->n_rank, cli_bytes((size_t)i->bytes_sent, bytes, sizeof bytes), all,
                 all > 0 ? 100 * i->reduce_hidden / all : 0);
 }

@@ -1853,16 +1853,17 @@ typedef struct weft_train_options {
     void *tensor_ud;
     double dpo_beta; /* with pairs of a preferred and another answer, which need `lora`; 0: 0.1 */
     /* Trains an adapter for `model`, which stays as it is and may be quantised: "r=16,alpha=32", with
-     * commas between any of r=N (16), alpha=X (32), rslora, dropout=P (0), targets=NAME+NAME
+     * commas between any of r=N (16), alpha=X (32), rslora, dora, dropout=P (0), targets=NAME+NAME
      * (all-linear) and init=DIR, a PEFT directory to continue from. "": the defaults. `out` becomes a
      * PEFT directory. NULL: trains the model. */
     const char *lora;
     /* Several processes, ranks, of one MPI job train together: a power of two, at most n_group. Each
      * computes its part of the groups, and has the optimiser's state of a part of the weights; all see
      * the same files. The result has the bits of one process. Rank 0 writes them, and calls back. */
-    const char *mpi;   /* "openmpi", "mpich", "none" or the path of a module; NULL: by what mpirun or
+    const char *mpi; /* "openmpi", "mpich", "none" or the path of a module; NULL: by what mpirun or
                           srun left in the environment */
-    bool reduce_fast;  /* sum gradients in the order of MPI: sooner with many ranks, but other bits */
+    bool
+        reduce_fast; /* sum gradients in the order of MPI: sooner with many ranks, but other bits */
     double rank_limit; /* a rank that sends nothing for so many seconds is lost, and ends the run;
                           0: ten times a step, at least 60 */
 } weft_train_options;
@@ -1877,13 +1878,13 @@ typedef struct weft_train_info {
     int64_t n_parameter;
     double loss, smoothed, val_loss, best_val_loss;
     int64_t best_step, n_skipped, n_token;
-    bool stopped;        /* by the caller */
-    double seconds;      /* duration, as predicted before the first step */
-    size_t bytes_peak;   /* peak memory */
-    double val_accuracy; /* of the last evaluation; NaN: none */
-    int64_t n_line_lost; /* lines of metrics.jsonl that were not written; see the log */
-    int rank, n_rank;    /* of this process in its job, also if training failed; 0 of 1: alone */
-    uint64_t bytes_sent; /* by this rank; without the sums of reduce_fast, which MPI makes */
+    bool stopped;          /* by the caller */
+    double seconds;        /* duration, as predicted before the first step */
+    size_t bytes_peak;     /* peak memory */
+    double val_accuracy;   /* of the last evaluation; NaN: none */
+    int64_t n_line_lost;   /* lines of metrics.jsonl that were not written; see the log */
+    int rank, n_rank;      /* of this process in its job, also if training failed; 0 of 1: alone */
+    uint64_t bytes_sent;   /* by this rank; without the sums of reduce_fast, which MPI makes */
     double reduce_hidden;  /* seconds of exchanging gradients while backward went on, */
     double reduce_exposed; /* and of exchanging gradients and weights while nothing else did */
 } weft_train_info;

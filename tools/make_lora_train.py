@@ -14,10 +14,12 @@ import numpy as np
 import torch
 from peft import PeftModel
 from safetensors.torch import save_file
-from transformers import GPT2LMHeadModel, LlamaForCausalLM
+from transformers import GPT2LMHeadModel, LlamaForCausalLM, Phi3ForCausalLM
 
 GOLDEN_DIR = Path(__file__).resolve().parents[1] / "tests" / "golden"
-RUNS = {"llama-lora": ("llama-gqa", LlamaForCausalLM), "gpt2-lora": ("gpt2", GPT2LMHeadModel)}
+RUNS = {"llama-lora": ("llama-gqa", LlamaForCausalLM), "gpt2-lora": ("gpt2", GPT2LMHeadModel),
+        "phi3-fused": ("phi3", Phi3ForCausalLM), "llama-dora": ("llama-mqa", LlamaForCausalLM),
+        "phi3-fused-dora": ("phi3", Phi3ForCausalLM)}
 N_STEP, N_BATCH, N_SEQ, LENGTH, N_VOCAB = 50, 3, 4, 12, 48
 LR, CLIP = 5e-3, 1.0
 

@@ -1,9 +1,9 @@
 /* ready.c - makes an adapter ready for sessions. */
 #include "adapt/ready.h"
 
+#include "adapt/gain.h"
 #include "base/checksum.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- what products cannot take --------------------------------------------------------------- */
@@ -26,49 +26,34 @@ static weft_status refuse_apart(const adapter *a, const tensor *w, weft_error *e
 
 /* ---- gains ----------------------------------------------------------------------------------- */
 
-/* Row o of s B A, added to `to`. */
-static void add_row(real *to, const adapter_part *p, int64_t o, const kernels *kern, real *b,
-                    real *a)
+/* The numbers of a tensor as reals. NULL after an error. */
+static real *reals_of(const tensor *t, const model *m, weft_error *err)
 {
-    const int64_t rank = rows(&p->a), I = cols(&p->a);
-    const size_t a_bytes = dtype_row_bytes(p->a.type, I),
-                 b_bytes = dtype_row_bytes(p->b.type, rank);
-    p->b.type->decode(b, (const char *)p->b.data + (size_t)o * b_bytes, 0, rank);
-    for (int64_t k = 0; k < rank; k++) {
-        p->a.type->decode(a, (const char *)p->a.data + (size_t)k * a_bytes, 0, I);
-        kern->axpy(to, (real)p->scale * b[k], a, I);
-    }
+    const size_t bytes = dtype_row_bytes(t->type, cols(t));
+    real *to = mem_zalloc(&m->host->mem, (size_t)(rows(t) * cols(t)), /* bounded: in memory */
+                          sizeof *to, "an adapter", err);
+    for (int64_t i = 0; to && i < rows(t); i++)
+        t->type->decode(to + i * cols(t), (const char *)t->data + (size_t)i * bytes, 0, cols(t));
+    return to;
 }
 
-/* Row o of W, or column o of a table. */
-static void take_row(real *to, const tensor *w, int64_t o, bool table)
-{
-    const size_t bytes = dtype_row_bytes(w->type, cols(w));
-    if (!table)
-        w->type->decode(to, (const char *)w->data + (size_t)o * bytes, 0, cols(w));
-    for (int64_t i = 0; table && i < rows(w); i++)
-        w->type->decode(to + i, (const char *)w->data + (size_t)i * bytes, o, 1);
-}
-
-/* gain / |W + s B A|, row by row. */
 static weft_status divide_gain(real *to, const adapter_part *p, const tensor *w, const model *m,
                                weft_error *err)
 {
-    const int64_t O = rows(&p->b), I = cols(&p->a), rank = rows(&p->a);
-    real *row = mem_zalloc(&m->host->mem, (size_t)(2 * I + rank), /* bounded: in memory */
-                           sizeof *row, "an adapter", err);
-    if (!row)
-        return WEFT_ENOMEM;
-    for (int64_t o = 0; o < O; o++) {
-        double sum = 0;
-        take_row(row, w, o, p->table);
-        add_row(row, p, o, m->kern, row + 2 * I, row + I);
-        for (int64_t i = 0; i < I; i++)
-            sum += (double)row[i] * (double)row[i];
-        to[o] = (real)((double)p->gain[o] / sqrt(sum));
-    }
-    mem_free(&m->host->mem, row);
-    return WEFT_OK;
+    real *a = reals_of(&p->a, m, err), *b = a ? reals_of(&p->b, m, err) : NULL;
+    const adapted_weight of = { .w = w,
+                                .table = p->table,
+                                .a = a,
+                                .b = b,
+                                .I = cols(&p->a),
+                                .rank = rows(&p->a),
+                                .scale = (real)p->scale,
+                                .kern = m->kern };
+    if (b)
+        adapted_gains(&of, to, p->gain, 0, rows(&p->b));
+    mem_free(&m->host->mem, b);
+    mem_free(&m->host->mem, a);
+    return b ? WEFT_OK : WEFT_ENOMEM;
 }
 
 /* ---- the set --------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include "train/image_set.h"
 #include "train/init_model.h"
 #include "train/metrics_log.h"
+#include "train/run_lock.h"
 #include "train/trainer.h"
 
 #include <stdio.h>

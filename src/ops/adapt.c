@@ -103,20 +103,43 @@ static void multiply(matrix m, real by)
             m.at[i * m.stride + k] *= by;
 }
 
-/* y += s B t (+ s c), then y *= g; t is overwritten. The outputs are those of W from row `row0` on. */
-static void add_low_rank(run *r, matrix y, matrix t, const group *g, int64_t row0, void *room)
+/* What rows get after both products: s c, then g, then b. */
+typedef struct row_end {
+    matrix y;
+    real scale;
+    const real *shift, *gain, *bias; /* or NULL */
+} row_end;
+
+static void end_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+{
+    const row_end *e = ctx;
+    for (int64_t i = i0; i < i1; i++) {
+        real *row = e->y.at + i * e->y.stride;
+        if (e->shift)
+            r->kern->axpy(row, e->scale, e->shift, e->y.cols);
+        if (e->gain)
+            r->kern->mul(row, row, e->gain, e->y.cols);
+        if (e->bias)
+            r->kern->add(row, row, e->bias, e->y.cols);
+    }
+}
+
+/* y += s B t (+ s c), then y *= g and y += bias; t is overwritten. The outputs are those of W from row
+ * `row0` on. */
+static void add_low_rank(run *r, matrix y, matrix t, const group *g, int64_t row0,
+                         const tensor *bias, void *room)
 {
     const lora *p = g->p;
     const tensor b = tensor_rows(p->b, row0, y.cols);
+    const row_end e = { .y = y,
+                        .scale = g->scale,
+                        .shift = p->bias ? p->bias + row0 : NULL,
+                        .gain = p->gain ? p->gain + row0 : NULL,
+                        .bias = values(bias) };
     multiply(t, g->scale);
     product_f32(r, y, true, t, &b, room);
-    for (int64_t i = 0; i < y.rows; i++) {
-        real *row = y.at + i * y.stride;
-        if (p->bias)
-            r->kern->axpy(row, g->scale, p->bias + row0, y.cols);
-        if (p->gain)
-            r->kern->mul(row, row, p->gain + row0, y.cols);
-    }
+    if (e.shift || e.gain || e.bias)
+        parallel(r, y.rows, 3 * y.cols, end_rows, &e);
 }
 
 static matrix scratch(void *room, int64_t n_row, int64_t n_col)
@@ -182,8 +205,9 @@ static matrix dropped(run *r, matrix x, const tensor *w, void **room)
 
 static void add_bias(run *r, matrix y, const tensor *bias)
 {
-    for (int64_t i = 0; bias && i < y.rows; i++)
-        r->kern->add(y.at + i * y.stride, y.at + i * y.stride, values(bias), y.cols);
+    const row_end e = { .y = y, .bias = values(bias) };
+    if (bias)
+        parallel(r, y.rows, y.cols, end_rows, &e);
 }
 
 /* y is the product, with its bias unless that is given: it comes before what an adapter adds, but
@@ -201,9 +225,8 @@ static void adapt(run *r, matrix y, matrix x, const tensor *w, const tensor *bia
             const matrix in = dropped(r, some_rows(x, g.first, g.n), w, &at);
             const matrix t = low_rank_of(at, &g);
             product_f32(r, t, false, in, g.p->a, after(t));
-            add_low_rank(r, to, t, &g, w->slot_row, after(t));
+            add_low_rank(r, to, t, &g, w->slot_row, gain ? bias : NULL, after(t));
         }
-        add_bias(r, to, gain ? bias : NULL);
     }
 }
 
@@ -226,12 +249,67 @@ void adapt_inputs(run *r, node *n, const tensor *w, bool table)
     const lora *p = r->tape || r->counting ? trained(r, w, table) : NULL;
     if (!p)
         return;
-    tensor **all = arena_alloc(&r->meta, (size_t)(n->n_more + 2) * sizeof *all, NULL);
+    tensor **all = arena_alloc(&r->meta, (size_t)(n->n_more + 3) * sizeof *all, NULL);
     for (int64_t i = 0; i < n->n_more; i++)
         all[i] = n->more[i];
     all[n->n_more++] = p->a;
     all[n->n_more++] = p->b;
+    if (p->m)
+        all[n->n_more++] = p->m;
     n->more = all;
+}
+
+/* Outputs of one group, through their gains. */
+typedef struct gain_job {
+    matrix y, dy;
+    const real *gain, *bias, *m;
+    real *dm; /* or NULL */
+    bool add;
+} gain_job;
+
+#define COLUMNS 64 /* one thread sums an output's rows, in ascending order */
+
+static void gain_columns(const run *r, const void *ctx, int64_t o0, int64_t o1)
+{
+    (void)r;
+    const gain_job *j = ctx;
+    for (int64_t o = o0; o < o1; o += COLUMNS) {
+        const int64_t width = o1 - o < COLUMNS ? o1 - o : COLUMNS;
+        real sum[COLUMNS] = { 0 };
+        for (int64_t i = 0; i < j->dy.rows; i++) {
+            const real *y = j->y.at + i * j->y.stride + o;
+            real *dy = j->dy.at + i * j->dy.stride + o;
+            for (int64_t k = 0; k < width; k++) {
+                sum[k] += dy[k] * (j->bias ? y[k] - j->bias[o + k] : y[k]);
+                dy[k] *= j->gain[o + k];
+            }
+        }
+        for (int64_t k = 0; j->dm && k < width; k++)
+            grad_put(&j->dm[o + k], j->add, j->m[o + k] != 0 ? sum[k] / j->m[o + k] : 0);
+    }
+}
+
+/* dm, then dy *= g, where there are gains. A group whose gains are trained has all rows. */
+static void gains_back(run *r, const tensor *x, matrix y, matrix dy, const tensor *w,
+                       const tensor *bias)
+{
+    row_walk k = walk_from(x->of);
+    group g = { 0 };
+    while (next_group(&k, dy.rows, w, false, &g)) {
+        if (!g.p || !g.p->gain)
+            continue;
+        gain_job job = { .y = some_rows(y, g.first, g.n),
+                         .dy = some_rows(dy, g.first, g.n),
+                         .gain = g.p->gain + w->slot_row,
+                         .bias = values(bias) };
+        if (g.p->m && g.p->m->needs_grad) {
+            assert(g.n == dy.rows);
+            job.m = values(g.p->m) + w->slot_row;
+            job.dm = g.p->m->grad + w->slot_row;
+            job.add = g.p->m->grad_written;
+        }
+        parallel(r, dy.cols, 2 * g.n, gain_columns, &job);
+    }
 }
 
 /* One group; t = s x A^T, u = s dy B. `more`: A's gradient holds the part of other outputs. */
@@ -271,7 +349,7 @@ static void adapt_back(run *r, const tensor *x, matrix dy, const tensor *w, bool
     while (next_group(&k, dy.rows, w, false, &g)) {
         if (!g.p)
             continue;
-        assert(!g.p->gain && (g.n == dy.rows || !g.p->a->needs_grad));
+        assert(g.n == dy.rows || !g.p->a->needs_grad);
         matrix dx = { 0 };
         if (x->needs_grad)
             dx = some_rows(whole_grad(x), g.first, g.n);
@@ -339,15 +417,34 @@ void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
     adapt(r, y, x, w, later ? bias : NULL, (char *)r->work + product_forward_bytes(x.rows, w));
 }
 
-void product_back(run *r, const tensor *x, bool add, matrix dy, const tensor *w, const tensor *b,
-                  bool more)
+bool product_has_gain(const run *r, const tensor *w)
 {
+    const batch *b = r->at.batch;
+    for (int32_t s = 0; b && b->rank > 0 && w->slot && s < b->n_seq; s++) {
+        const lora *p = lora_of(b->seq[s].adapted, w, false);
+        if (p && p->gain)
+            return true;
+    }
+    return false;
+}
+
+bool product_shares_a(const run *r, const tensor *w, const tensor *other)
+{
+    const lora *p = trained(r, w, false), *q = trained(r, other, false);
+    return p && q && p->a == q->a;
+}
+
+void product_back(run *r, const tensor *x, bool add, matrix y, matrix dy, const tensor *w,
+                  const tensor *b, bool more)
+{
+    if (b && b->needs_grad)
+        product_db(r, b, b->grad_written, dy);
+    if (product_has_gain(r, w))
+        gains_back(r, x, y, dy, w, b);
     if (x->needs_grad)
         product_dx(r, whole_grad(x), add, dy, w);
     if (w->needs_grad)
         product_dw(r, w, w->grad_written, dy, whole(x));
-    if (b && b->needs_grad)
-        product_db(r, b, b->grad_written, dy);
     if (any_group(x->of, dy.rows, w, false, false))
         adapt_back(r, x, dy, w, more);
 }
@@ -370,7 +467,7 @@ void adapt_table(run *r, matrix y, const tensor *table, index_fn *index_of, cons
             continue;
         const matrix t = low_rank_of(r->work, &g);
         take_columns(r, t, &g, index_of, ctx);
-        add_low_rank(r, some_rows(y, g.first, g.n), t, &g, 0, after(t));
+        add_low_rank(r, some_rows(y, g.first, g.n), t, &g, 0, NULL, after(t));
     }
 }
 

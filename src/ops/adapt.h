@@ -4,6 +4,13 @@
  *
  *     dx = dy W + s (dy B) A        dA = s (dy B)^T x        dB = s dy^T (x A^T)
  *
+ * With gains (DoRA), y = g (W x + s B (A x)) + b, where g = m / |W + s B A|. The norm counts as a
+ * constant, as in the paper (Liu et al., 2024) and in PEFT, so dy above is g dy, and
+ *
+ *     dm = sum over rows of dy (y - b) / m
+ *
+ * which needs nothing but y. An output whose m is 0 has lost its product, and keeps its m.
+ *
  * The product with W takes all rows together. A and B are multiplied in class f32, with x as it is.
  * A row's sums do not depend on the rows beside it, so neither do its bits. Backward computes A x
  * again.
@@ -27,10 +34,16 @@ void adapt_inputs(run *r, node *n, const tensor *w, bool table);
 /* y = x W^T + b */
 void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias);
 
-/* Its gradients: those of x (stored, or added), W, b, A and B; only of those that learn. W and
- * b may be rows of larger ones; `more` of the same weight, whose A is the same, came before. */
-void product_back(run *r, const tensor *x, bool add, matrix dy, const tensor *w, const tensor *b,
-                  bool more);
+/* Does an adapter of the batch scale what W gives? Then product_back needs y, and changes dy. */
+bool product_has_gain(const run *r, const tensor *w);
+
+/* Do the adapters that are trained with two weights have one A, as those of a fused matrix do? */
+bool product_shares_a(const run *r, const tensor *w, const tensor *other);
+
+/* Its gradients: those of x (stored, or added), W, b, A, B and m; only of those that learn. W and
+ * b may be rows of larger ones; `more`: another product of this op, with the same A, came before. */
+void product_back(run *r, const tensor *x, bool add, matrix y, matrix dy, const tensor *w,
+                  const tensor *b, bool more);
 
 /* Changes rows that were taken from a table: index_of(r, ctx, i) is row i's. `table_plan` first. */
 typedef int64_t index_fn(const run *r, const void *ctx, int64_t i);

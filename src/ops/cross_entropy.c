@@ -143,7 +143,7 @@ tensor *cross_entropy(run *r, tensor *z, real smoothing)
 /* ---- logits in parts ------------------------------------------------------------------------- */
 
 enum { X, W, BIAS };
-enum { LOGITS, SUMS }; /* a part of the logits; of each row [N, 2]: */
+enum { LOGITS, SUMS }; /* a part of the logits, and with gains a copy of it; of each row [N, 2]: */
 enum { SUM_LOSS, SUM_LSE };
 
 /* A part, shared by the parallel functions. */
@@ -289,14 +289,27 @@ static void strip_slopes(const run *r, const void *ctx, int64_t i0, int64_t i1)
             some_slopes(r, p, i, k, p->z.cols - k < most ? p->z.cols - k : most);
 }
 
+/* The logits before the cap, where gains need them; or nothing. */
+static matrix kept_logits(run *r, const node *n, const part *p)
+{
+    matrix y = p->z;
+    if (!product_has_gain(r, n->in[W]))
+        return (matrix){ 0 };
+    y.at += n->i[0];
+    memcpy(y.at, p->z.at, (size_t)(y.rows * y.cols) * sizeof *y.at);
+    return y;
+}
+
 static void push_back(run *r, const node *n, const part *p)
 {
     const tensor *x = n->in[X], *b = n->in[BIAS];
     const tensor w = tensor_rows(n->in[W], p->token0, p->z.cols);
     const tensor bias = b ? tensor_rows(b, p->token0, p->z.cols) : (tensor){ 0 };
     product(r, p->z, whole(x), &w, b ? &bias : NULL);
+    const matrix z = kept_logits(r, n, p);
     parallel(r, rows(x), 8 * p->z.cols, strip_slopes, p);
-    product_back(r, x, x->grad_written || p->token0 > 0, p->z, &w, b ? &bias : NULL, p->token0 > 0);
+    product_back(r, x, x->grad_written || p->token0 > 0, z, p->z, &w, b ? &bias : NULL,
+                 p->token0 > 0);
 }
 
 static void parts_backward(run *r, const node *n)
@@ -335,12 +348,14 @@ tensor *linear_cross_entropy_capped(run *r, tensor *x, const weight *w, real smo
     const int64_t N = rows(x), V = rows(w->w);
     const int64_t some = rows_at_once(r, x, w->w), strip = strip_width(r, x, V);
     const int64_t most = r->tape && N * strip > some * V ? N * strip : some * V;
+    const bool copied = r->tape && product_has_gain(r, w->w);
     const tensor part_of = tensor_rows(w->w, 0, strip);
     node n = { .op = &linear_cross_entropy_op, .local = "loss", .in = { x, w->w, w->b } };
     n.f[0] = smoothing;
     n.f[1] = cap;
     n.out = tensor_new(r, 1, 1);
-    n.save[LOGITS] = tensor_new(r, 1, most);
+    n.i[0] = most;
+    n.save[LOGITS] = tensor_new(r, 1, copied ? 2 * most : most);
     n.save[SUMS] = tensor_new(r, N, 2);
     product_plan(r, r->tape ? N : some, &part_of);
     adapt_inputs(r, &n, w->w, false);

@@ -2,8 +2,8 @@
  *
  *     dg = dy u a'(g)     du = dy a(g)     dx = dg Wg + du Wu     dWg = dg^T x     dWu = du^T x
  *
- * Equal to linear, linear, act, multiply (a test checks this). Backward overwrites g and u with dg
- * and du, since they are no longer needed. */
+ * Equal to linear, linear, act, multiply (a test checks this). Backward overwrites y with dg and dy
+ * with du, since they are no longer needed: gains of adapters need g and u. */
 #include "ops/adapt.h"
 #include "ops/ops.h"
 
@@ -32,38 +32,34 @@ static void glu_forward(run *r, const node *n)
 
 #define PIECE 256 /* columns at a time, on the stack */
 
-/* Replaces g and u by dg and du. */
+/* Replaces y and dy by dg and du. */
 static void glu_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const act_kind kind = (act_kind)n->i[0];
     for (int64_t i = i0; i < i1; i++) {
         for (int64_t c = 0; c < cols(n->out); c += PIECE) {
-            real *g = row(n->save[G], i) + c, *u = row(n->save[U], i) + c;
-            const real *dy = grad_row(n->out, i) + c;
+            const real *g = row(n->save[G], i) + c, *u = row(n->save[U], i) + c;
+            real *dg = row(n->out, i) + c, *dy = grad_row(n->out, i) + c;
             const int64_t w = cols(n->out) - c < PIECE ? cols(n->out) - c : PIECE;
             real a[PIECE], through[PIECE];
             r->kern->activate(a, g, kind, w);
             r->kern->mul(through, dy, u, w);
-            r->kern->activate_back(g, g, through, kind, w);
-            r->kern->mul(u, dy, a, w);
+            r->kern->activate_back(dg, g, through, kind, w);
+            r->kern->mul(dy, dy, a, w); /* now du */
         }
     }
-}
-
-/* Backward of one of the two products. */
-static void glu_product_back(run *r, const node *n, int which, bool add)
-{
-    const matrix d = some_rows(whole(n->save[which]), 0, rows(n->out));
-    product_back(r, n->in[X], add, d, n->in[which == G ? GATE : UP],
-                 n->in[which == G ? GATE_BIAS : UP_BIAS], false);
 }
 
 static void glu_backward(run *r, const node *n)
 {
     parallel(r, rows(n->out), 16 * cols(n->out), glu_back_rows, n);
-    glu_product_back(r, n, G, n->in[X]->grad_written);
-    glu_product_back(r, n, U, true);
+    const tensor *x = n->in[X];
+    const matrix dg = some_rows(whole(n->out), 0, rows(n->out)), du = whole_grad(n->out);
+    product_back(r, x, x->grad_written, whole(n->save[G]), dg, n->in[GATE], n->in[GATE_BIAS],
+                 false);
+    product_back(r, x, true, whole(n->save[U]), du, n->in[UP], n->in[UP_BIAS],
+                 product_shares_a(r, n->in[GATE], n->in[UP]));
 }
 
 static cost glu_cost(const run *r, const node *n)

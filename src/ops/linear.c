@@ -18,7 +18,8 @@ static void linear_forward(run *r, const node *n)
 static void linear_backward(run *r, const node *n)
 {
     const tensor *x = n->in[X];
-    product_back(r, x, x->grad_written, whole_grad(n->out), n->in[W], n->in[BIAS], false);
+    product_back(r, x, x->grad_written, whole(n->out), whole_grad(n->out), n->in[W], n->in[BIAS],
+                 false);
 }
 
 static cost linear_cost(const run *r, const node *n)

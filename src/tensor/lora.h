@@ -4,8 +4,9 @@
  * Rows of a batch may have different adapters, sequence by sequence. Weights in place of others hold
  * for a batch as a whole. Everything is found by a parameter's number, tensor.slot.
  *
- * A and B of an adapter that is trained are parameters (tensor.needs_grad). All sequences of a batch
- * that is recorded have the same one, or none. */
+ * A and B of an adapter that is trained are parameters (tensor.needs_grad), and so are the
+ * magnitudes m of its gains: g = m / |W + s B A| is made of them before a forward, and backward takes
+ * the norm for a constant. All sequences of a batch that is recorded have the same one, or none. */
 #ifndef WEFT_TENSOR_LORA_H
 #define WEFT_TENSOR_LORA_H
 
@@ -18,6 +19,7 @@ typedef struct lora {
     tensor *a, *b; /* [r, I], [O, r]; parts of one stored matrix may share an A */
     real scale;
     const real *gain; /* g [O], or NULL: 1 */
+    tensor *m;        /* [O], if the gain is trained; or NULL */
     const real *bias; /* c [O], or NULL: 0 */
 } lora;
 

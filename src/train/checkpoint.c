@@ -155,6 +155,11 @@ static void sweep(const char *directory, bool parts, host *h)
     h->io.list(h->io.ud, directory, sweep_file, &s);
 }
 
+void checkpoint_sweep(const char *root, host *h)
+{
+    sweep(root, true, h);
+}
+
 void checkpoint_remove(const char *directory, host *h)
 {
     char path[MAX_PATH];
@@ -163,43 +168,6 @@ void checkpoint_remove(const char *directory, host *h)
     sweep(directory, false, h);
     if (h->io.remove(h->io.ud, directory) != 0 && errno != ENOENT)
         log_write(&h->log, WEFT_LOG_WARN, "%s: cannot remove: %s", directory, strerror(errno));
-}
-
-/* ---- the lock -------------------------------------------------------------------------------- */
-
-weft_status run_lock_take(run_lock *l, const char *root, host *h, weft_error *err)
-{
-    const io_hooks *io = &h->io;
-    *l = (run_lock){ .root = root, .fd = -1, .host = h };
-    l->made = io->mkdir(io->ud, root) == 0;
-    if (!l->made && errno != EEXIST)
-        return weft_fail(err, WEFT_EIO, "%s: cannot create: %s", root, strerror(errno));
-    if (!path_is_directory(root, h))
-        return weft_fail(err, WEFT_EIO, "%s: not a directory; a run needs one", root);
-    l->fd = io->open(io->ud, root);
-    if (l->fd < 0)
-        return weft_fail(err, WEFT_EIO, "%s: cannot open: %s", root, strerror(errno));
-    if (io->lock(io->ud, l->fd) == 0)
-        sweep(root, true, h);
-    else if (errno == EWOULDBLOCK)
-        return weft_fail(err, WEFT_EIO,
-                         "%s: another process is training here; wait for it, or give another "
-                         "directory",
-                         root);
-    else
-        log_write(&h->log, WEFT_LOG_WARN,
-                  "%s: cannot lock: %s; make sure that no other process trains here", root,
-                  strerror(errno));
-    return WEFT_OK;
-}
-
-void run_lock_drop(run_lock *l)
-{
-    const io_hooks *io = &l->host->io;
-    if (l->made)
-        io->remove(io->ud, l->root); /* fails if the directory is not empty, as it should */
-    if (l->fd >= 0)
-        io->close(io->ud, l->fd);
 }
 
 /* Removes checkpoints older than `newest`, except `keep` - 1 of other steps and the one of step

@@ -23,20 +23,6 @@
 #include "formats/manifest.h"
 #include "models/hf_form.h"
 
-/* The lock that lets one process write to a run. The system releases it when the process ends, even
- * by a crash. */
-typedef struct run_lock {
-    const char *root;
-    bool made; /* the directory; removed again if it stays empty */
-    int fd;    /* -1: not locked */
-    host *host;
-} run_lock;
-
-/* Creates the directory if needed, locks it, and removes temporary files that a killed process
- * left. Fails if another process holds the lock. On a file system without locks it only warns. */
-weft_status run_lock_take(run_lock *l, const char *root, host *h, weft_error *err);
-void run_lock_drop(run_lock *l);
-
 /* A named piece of the state: written from `data`, or read into it. Pieces may share their room:
  * `fill` is called before one is written, and `take` when it has been read; or NULL. */
 typedef struct checkpoint_block {
@@ -65,6 +51,9 @@ typedef struct checkpoint_view {
  * earlier files are still there, and none of the new ones. */
 weft_status checkpoint_write(const char *root, const checkpoint_view *v, int keep, host *h,
                              weft_error *err);
+
+/* Removes temporary files that a killed process left in a run. */
+void checkpoint_sweep(const char *root, host *h);
 
 /* Removes the files of a checkpoint, the manifest first, then the directory. A directory that holds
  * other files stays, with those files. */

@@ -165,7 +165,7 @@ static weft_status take_params(learner *l, weft_error *err)
         const weft_status status = params_init(&l->params, own->list, own->n_tensor, from, false, n,
                                                err);
         if (status == WEFT_OK)
-            lora_params_settle(own, l->opt.seed);
+            lora_params_settle(own, m, l->opt.seed, l->pool);
         return status;
     }
     const weft_status status = params_init(&l->params, m->param, m->n_param, from, l->opt.bf16, n,
@@ -325,6 +325,8 @@ double learner_update(learner *l, double lr)
     adamw_step(&l->adamw, lr, norm, l->pool);
     if (isfinite(norm))
         balance(l);
+    if (l->opt.lora)
+        lora_params_renew(l->opt.lora, l->model, l->pool);
     return norm;
 }
 

@@ -25,7 +25,7 @@ typedef struct learner_options {
     adamw_options adamw;
     const char *const *frozen; /* name patterns of frozen weights */
     int n_frozen;
-    lora_params *lora; /* trained instead of the model's weights; or NULL */
+    lora_params *lora;     /* trained instead of the model's weights; or NULL */
     reduce_options reduce; /* the ranks of the run, each of which makes its part of the groups */
 } learner_options;
 

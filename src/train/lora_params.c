@@ -1,6 +1,7 @@
-/* lora_params.c - chooses the weights to adapt, makes their A and B, and draws the first A. */
+/* lora_params.c - chooses the weights to adapt, makes their A, B and m, and the first numbers. */
 #include "train/lora_params.h"
 
+#include "adapt/gain.h"
 #include "adapt/modules.h"
 #include "adapt/peft.h"
 #include "base/rng.h"
@@ -56,6 +57,11 @@ static weft_status choose(const lora_params *p, const model *m, const module_use
             "lora: target %s is %s; expected matrices of attention, feed-forward layers, "
             "embeddings or the head",
             p->spec.target[target], w->name);
+    else if (table && p->spec.dora)
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "lora: target %s is an embedding; expected matrices with dora; leave out "
+                         "one of the two",
+                         p->spec.target[target]);
     else if (table && model_has_source(m))
         return weft_fail(
             err, WEFT_EUNSUPPORTED,
@@ -129,27 +135,50 @@ static weft_status new_parts(lora_params *p, const model *m, modules *all, weft_
     return status == WEFT_OK ? refuse_unused(p, used, err) : status;
 }
 
+/* Gains are as the run was begun with them; init has those of its directory. */
+static weft_status check_gains(lora_params *p, const char *directory, weft_error *err)
+{
+    const adapter *a = &p->ready->from;
+    bool gains = false, table = false;
+    for (int64_t i = 0; i < a->n_part; i++) {
+        gains |= a->part[i].gain != NULL;
+        table |= a->part[i].table;
+    }
+    if (!p->spec.init && gains != p->spec.dora)
+        return weft_fail(err, WEFT_EINVAL,
+                         "%s: the adapter has %s (DoRA), --lora asks for %s; expected the same; "
+                         "resume the run as it was begun",
+                         directory, gains ? "gains" : "no gains", gains ? "none" : "them");
+    if (gains && table)
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "%s: the adapter changes an embedding and has gains (DoRA); expected "
+                         "matrices; train it with PEFT",
+                         directory);
+    p->spec.dora = gains;
+    return gains && p->spec.dropout > 0 ? lora_spec_refuse_dropout(&p->spec, err) : WEFT_OK;
+}
+
 /* Parts of an adapter that was read. */
-static weft_status check_parts(const adapter *a, const model *m, const char *directory,
+static weft_status check_parts(lora_params *p, const model *m, const char *directory,
                                weft_error *err)
 {
-    bool gains = a->n_whole > 0, apart = false;
+    const adapter *a = &p->ready->from;
+    bool more = a->n_whole > 0, apart = false;
     for (int64_t i = 0; i < a->n_part; i++) {
-        gains |= a->part[i].gain || a->part[i].bias;
+        more |= a->part[i].bias != NULL;
         apart |= !has_place(m->param[a->part[i].param]);
     }
-    if (gains)
-        return weft_fail(
-            err, WEFT_EUNSUPPORTED,
-            "%s: the adapter has gains (DoRA), biases or whole weights; expected A and "
-            "B only; train it with PEFT",
-            directory);
+    if (more)
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "%s: the adapter has biases or whole weights; expected A, B and gains "
+                         "only; train it with PEFT",
+                         directory);
     if (apart)
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: the adapter changes experts, routers or latent matrices; expected "
                          "matrices of attention, feed-forward layers, embeddings or the head",
                          directory);
-    return WEFT_OK;
+    return check_gains(p, directory, err);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -166,42 +195,76 @@ static void module_of(modules *all, const adapter_part *part, char to[MODULE_BYT
     }
 }
 
-/* A and B of each part; of those of one module, the first has the A. */
+/* Room for the gains, one for each row of every B. */
+static bool take_gains(lora_params *p, weft_error *err)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->ready->from.n_part; i++)
+        n += rows(&p->ready->from.part[i].b); /* bounded: by the model */
+    p->gain = mem_zalloc(p->mem, (size_t)n, sizeof *p->gain, "an adapter", err);
+    return p->gain != NULL;
+}
+
+static weft_status take_room(lora_params *p, weft_error *err)
+{
+    const size_t n = (size_t)p->ready->from.n_part, each = p->spec.dora ? 3 : 2;
+    p->item = mem_zalloc(p->mem, n, sizeof *p->item, "an adapter", err);
+    if (p->item)
+        p->tensor = mem_zalloc(p->mem, each * n, sizeof *p->tensor, "an adapter", err);
+    if (p->tensor)
+        p->list = mem_zalloc(p->mem, each * n, sizeof(tensor *), "an adapter", err);
+    return p->list && (!p->spec.dora || take_gains(p, err)) ? WEFT_OK : WEFT_ENOMEM;
+}
+
+/* The next tensor of the list. */
+static tensor *add_tensor(lora_params *p, tensor t, const char *name, const char *tail)
+{
+    tensor *to = p->list[p->n_tensor] = &p->tensor[p->n_tensor];
+    p->n_tensor++;
+    *to = t;
+    snprintf(to->name, NAME_BYTES, "%.70s%s", name, tail);
+    return to;
+}
+
+static tensor magnitudes(const adapter_part *part)
+{
+    return (tensor){ .type = &dtype_real,
+                     .n_dim = 1,
+                     .shape = { rows(&part->b) },
+                     .stride = rows(&part->b),
+                     .data = (real *)part->gain };
+}
+
+/* A, B and m of each part; of those of one module, the first has the A. */
 static weft_status make_tensors(lora_params *p, const model *m, modules *all, weft_error *err)
 {
     adapter *a = &p->ready->from;
-    const size_t n = (size_t)a->n_part;
     char fused[MODULE_BYTES] = "", module[MODULE_BYTES];
-    p->item = mem_zalloc(p->mem, n, sizeof *p->item, "an adapter", err);
-    if (p->item)
-        p->tensor = mem_zalloc(p->mem, 2 * n, sizeof *p->tensor, "an adapter", err);
-    if (p->tensor)
-        p->list = mem_zalloc(p->mem, 2 * n, sizeof(tensor *), "an adapter", err);
-    weft_status status = p->list ? ready_begin(p->ready, m, err) : WEFT_ENOMEM;
+    weft_status status = take_room(p, err);
+    if (status == WEFT_OK)
+        status = ready_begin(p->ready, m, err);
     if (status != WEFT_OK)
         return status;
     lora_set *set = &p->ready->set;
+    real *gain = p->gain;
     for (int64_t i = 0; i < a->n_part; i++) {
         const adapter_part *part = &a->part[i];
         lora *l = &p->item[i];
         module_of(all, part, module);
         const bool shares = i > 0 && module[0] && strcmp(module, fused) == 0;
-        *l = (lora){ .a = shares ? p->item[i - 1].a : &p->tensor[p->n_tensor],
-                     .scale = (real)part->scale };
-        if (!shares) {
-            *l->a = part->a;
-            snprintf(l->a->name, NAME_BYTES, "%.70s.lora_a", part->name);
-            p->list[p->n_tensor++] = l->a;
+        *l = (lora){ .scale = (real)part->scale, .gain = gain };
+        l->a = shares ? p->item[i - 1].a : add_tensor(p, part->a, part->name, ".lora_a");
+        l->b = add_tensor(p, part->b, part->name, ".lora_b");
+        if (gain) {
+            l->m = add_tensor(p, magnitudes(part), part->name, ".lora_m");
+            gain += rows(l->b);
         }
-        l->b = &p->tensor[p->n_tensor];
-        *l->b = part->b;
-        snprintf(l->b->name, NAME_BYTES, "%.70s.lora_b", part->name);
-        p->list[p->n_tensor++] = l->b;
         const int64_t slot = m->param[part->param]->slot;
         (part->table ? set->table : set->matrix)[slot] = l;
         set->rank = rows(l->a) > set->rank ? rows(l->a) : set->rank;
         memcpy(fused, module, MODULE_BYTES);
     }
+    set->scales = p->gain != NULL;
     return WEFT_OK;
 }
 
@@ -218,7 +281,7 @@ weft_status lora_params_make(lora_params *p, ready_adapter *ready, const model *
     if (directory) {
         status = peft_open(&ready->from, m, directory, WEFT_LOAD_MAP, err);
         if (status == WEFT_OK)
-            status = check_parts(&ready->from, m, directory, err);
+            status = check_parts(p, m, directory, err);
     } else {
         status = new_parts(p, m, &all, err);
     }
@@ -244,7 +307,51 @@ static void draw(tensor *t, uint64_t seed, uint64_t part, bool normal)
     }
 }
 
-void lora_params_settle(lora_params *p, uint64_t seed)
+/* ---- gains ----------------------------------------------------------------------------------- */
+
+#define SOME_ROWS 64 /* that one thread takes at a time */
+
+typedef struct measuring {
+    adapted_weight of;
+    const real *m; /* NULL: norms are made, not gains */
+    real *to;
+    int64_t n;
+} measuring;
+
+static void measure_rows(void *arg, int64_t chunk)
+{
+    const measuring *g = arg;
+    const int64_t o0 = chunk * SOME_ROWS, o1 = o0 + SOME_ROWS < g->n ? o0 + SOME_ROWS : g->n;
+    if (g->m)
+        adapted_gains(&g->of, g->to, g->m, o0, o1);
+    else
+        adapted_norms(&g->of, g->to, o0, o1);
+}
+
+/* The norms of W alone into m, or the gains. */
+static void measure(const lora_params *p, const model *m, int64_t i, bool gains, pool *threads)
+{
+    const lora *l = &p->item[i];
+    measuring g = { .of = { .w = m->param[p->ready->from.part[i].param],
+                            .a = l->a->data,
+                            .b = l->b->data,
+                            .I = cols(l->a),
+                            .rank = gains ? rows(l->a) : 0,
+                            .scale = l->scale,
+                            .kern = m->kern },
+                    .m = gains ? l->m->data : NULL,
+                    .to = gains ? (real *)l->gain : l->m->data,
+                    .n = rows(l->b) };
+    pool_run(threads, (g.n + SOME_ROWS - 1) / SOME_ROWS, measure_rows, &g);
+}
+
+void lora_params_renew(lora_params *p, const model *m, pool *threads)
+{
+    for (int64_t i = 0; p->gain && i < p->ready->from.n_part; i++)
+        measure(p, m, i, true, threads);
+}
+
+void lora_params_settle(lora_params *p, const model *m, uint64_t seed, pool *threads)
 {
     adapter *a = &p->ready->from;
     for (int64_t i = 0; i < a->n_part; i++) {
@@ -255,10 +362,14 @@ void lora_params_settle(lora_params *p, uint64_t seed)
             draw(l->b, seed, (uint64_t)i, true);
         else if (!p->drawn && !shares)
             draw(l->a, seed, (uint64_t)i, false);
+        if (!p->drawn && l->m)
+            measure(p, m, i, false, threads);
         part->a = *l->a;
         part->b = *l->b;
+        part->gain = values(l->m);
     }
     p->drawn = true;
+    lora_params_renew(p, m, threads);
 }
 
 void lora_params_free(lora_params *p)
@@ -268,5 +379,6 @@ void lora_params_free(lora_params *p)
     mem_free(p->mem, p->item);
     mem_free(p->mem, p->tensor);
     mem_free(p->mem, p->list);
+    mem_free(p->mem, p->gain);
     *p = (lora_params){ 0 };
 }

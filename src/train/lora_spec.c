@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPECTED "expected r=N, alpha=X, rslora, dropout=P, targets=NAME+NAME or init=DIR"
+#define EXPECTED "expected r=N, alpha=X, rslora, dora, dropout=P, targets=NAME+NAME or init=DIR"
 
 static weft_status wrong(weft_error *err, const char *item)
 {
@@ -77,14 +77,10 @@ static weft_status read_item(lora_spec *s, char *item, weft_error *err)
         return read_number("alpha", value, 1e-6, 1e9, &s->alpha, err);
     if (strcmp(item, "dropout") == 0)
         return read_dropout(s, value, err);
-    if (strcmp(item, "dora") == 0)
-        return weft_fail(
-            err, WEFT_EUNSUPPORTED,
-            "lora: adapters with gains (DoRA) run, but cannot be trained yet; expected "
-            "LoRA; leave out dora, or train it with PEFT");
-    s->rslora |= !value && strcmp(item, "rslora") == 0;
-    if (!value && strcmp(item, "rslora") == 0)
+    if (!value && (strcmp(item, "rslora") == 0 || strcmp(item, "dora") == 0)) {
+        *(*item == 'd' ? &s->dora : &s->rslora) = true;
         return WEFT_OK;
+    }
     if (!value || !*value)
         return wrong(err, item);
     if (strcmp(item, "targets") == 0)
@@ -110,14 +106,25 @@ weft_status lora_spec_parse(lora_spec *s, const char *text, weft_error *err)
             next = item + strlen(item);
         status = read_item(s, item, err);
     }
-    if (status == WEFT_OK && s->init && (s->r || s->alpha > 0 || s->rslora || s->n_target))
+    if (status == WEFT_OK && s->init &&
+        (s->r || s->alpha > 0 || s->rslora || s->dora || s->n_target))
         return weft_fail(err, WEFT_EINVAL,
                          "lora: %.200s has a rank, a scale and targets; expected init and dropout "
                          "only",
                          s->init);
+    if (status == WEFT_OK && s->dora && s->dropout > 0)
+        return lora_spec_refuse_dropout(s, err);
     s->r = s->r ? s->r : 16;
     s->alpha = s->alpha > 0 ? s->alpha : 32;
     return status;
+}
+
+weft_status lora_spec_refuse_dropout(const lora_spec *s, weft_error *err)
+{
+    return weft_fail(err, WEFT_EUNSUPPORTED,
+                     "lora: dropout=%g with gains (dora); expected dropout=0, because PEFT would "
+                     "drop the input of the model's weights, too; leave out one of the two",
+                     (double)s->dropout);
 }
 
 double lora_spec_scale(const lora_spec *s)

@@ -3,11 +3,12 @@
  *     r        rank of A and B (16)
  *     alpha    the scale is alpha / r (32)
  *     rslora   the scale is alpha / sqrt(r)
+ *     dora     the length of each row of W + s B A is trained, too
  *     dropout  of what A is multiplied with (0)
  *     targets  weights, joined by "+": ends of names in the model ("attn_q") or in PEFT ("q_proj"),
  *              or patterns of whole names ("blk.0.*"); "all-linear": every matrix but the head
  *              (all-linear)
- *     init     a PEFT directory to continue from, which has the rank, the scale and the targets */
+ *     init     a PEFT directory to continue from, which has all of that but dropout */
 #ifndef WEFT_TRAIN_LORA_SPEC_H
 #define WEFT_TRAIN_LORA_SPEC_H
 
@@ -24,7 +25,7 @@
 typedef struct lora_spec {
     int64_t r;
     double alpha;
-    bool rslora;
+    bool rslora, dora;
     real dropout;
     const char *target[MAX_LORA_TARGET];
     int n_target;     /* 0: all-linear */
@@ -34,6 +35,9 @@ typedef struct lora_spec {
 
 /* s must stay where it is. "" asks for the defaults. */
 weft_status lora_spec_parse(lora_spec *s, const char *text, weft_error *err);
+
+/* Gains are not trained with dropout. */
+weft_status lora_spec_refuse_dropout(const lora_spec *s, weft_error *err);
 
 double lora_spec_scale(const lora_spec *s);
 

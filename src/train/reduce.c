@@ -11,15 +11,18 @@ typedef struct span {
     int64_t c0, c1; /* chunks */
 } span;
 
-static int64_t bucket_chunks(const reduce_options *o)
+/* At least four buckets, so that the first can leave early, and a chunk for each rank. */
+static int64_t bucket_chunks(const reduce_options *o, int64_t n_chunk)
 {
-    const int64_t n = o->bucket_chunks > 0 ? o->bucket_chunks : BUCKET_CHUNKS;
+    const int64_t quarter = (n_chunk + 3) / 4;
+    const int64_t usual = quarter < BUCKET_CHUNKS ? quarter : BUCKET_CHUNKS;
+    const int64_t n = o->bucket_chunks > 0 ? o->bucket_chunks : usual;
     return n > n_rank(o->ranks) ? n : n_rank(o->ranks);
 }
 
 static span bucket_of(const reduce_options *o, int64_t n_chunk, int64_t bucket)
 {
-    const int64_t each = bucket_chunks(o), end = (bucket + 1) * each;
+    const int64_t each = bucket_chunks(o, n_chunk), end = (bucket + 1) * each;
     return (span){ bucket * each, end < n_chunk ? end : n_chunk };
 }
 
@@ -40,6 +43,18 @@ static span slice_at(const reduce *r, int64_t bucket, int rank)
     return slice_of(&r->opt, params_chunks(r->p), bucket, rank);
 }
 
+/* The largest slice of a bucket, in chunks; and of the whole block. */
+static int64_t slice_most(const reduce_options *o, int64_t n_chunk)
+{
+    return (bucket_chunks(o, n_chunk) + n_rank(o->ranks) - 1) / n_rank(o->ranks);
+}
+
+/* Where a flight has the slice of rank q. */
+static real *room_of(const reduce *r, const flight *f, int q)
+{
+    return f->from + q * slice_most(&r->opt, params_chunks(r->p)) * PARAM_CHUNK;
+}
+
 static int64_t floats(const reduce *r, span s)
 {
     return s.c1 > s.c0 ? chunk_end(r->p, s.c1 - 1) - s.c0 * PARAM_CHUNK : 0;
@@ -50,20 +65,14 @@ static size_t bytes_of(const reduce *r, span s)
     return (size_t)floats(r, s) * sizeof(real); /* bounded: in memory */
 }
 
-/* The largest slice of a bucket, in chunks; and of the whole block. */
-static int64_t slice_most(const reduce_options *o)
-{
-    return (bucket_chunks(o) + n_rank(o->ranks) - 1) / n_rank(o->ranks);
-}
-
 static int64_t buckets_for(const reduce_options *o, int64_t n_chunk)
 {
-    return (n_chunk + bucket_chunks(o) - 1) / bucket_chunks(o);
+    return (n_chunk + bucket_chunks(o, n_chunk) - 1) / bucket_chunks(o, n_chunk);
 }
 
 static int64_t own_most(const reduce_options *o, int64_t n_chunk)
 {
-    return buckets_for(o, n_chunk) * slice_most(o);
+    return buckets_for(o, n_chunk) * slice_most(o, n_chunk);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -87,9 +96,10 @@ int64_t reduce_own(const reduce_options *o, int64_t n)
     return own;
 }
 
-static size_t flight_floats(const reduce_options *o)
+static size_t flight_floats(const reduce_options *o, int64_t n_chunk)
 {
-    return (size_t)(n_rank(o->ranks) * slice_most(o) * PARAM_CHUNK); /* bounded: a few buckets */
+    return (size_t)(n_rank(o->ranks) * slice_most(o, n_chunk) *
+                    PARAM_CHUNK); /* bounded: a bucket */
 }
 
 uint64_t reduce_bytes(const reduce_options *o, int64_t n)
@@ -97,7 +107,7 @@ uint64_t reduce_bytes(const reduce_options *o, int64_t n)
     if (is_alone(o))
         return 0;
     const int64_t n_chunk = chunks_for(n), R = n_rank(o->ranks);
-    const uint64_t flights = N_FLIGHT * ((o->fast ? 0 : flight_floats(o) * sizeof(real)) +
+    const uint64_t flights = N_FLIGHT * ((o->fast ? 0 : flight_floats(o, n_chunk) * sizeof(real)) +
                                          2 * (uint64_t)R * sizeof(int));
     return flights + (uint64_t)buckets_for(o, n_chunk) * 2 * sizeof(int) +
            (uint64_t)own_most(o, n_chunk) * (sizeof(int64_t) + (uint64_t)R * sizeof(double));
@@ -106,7 +116,7 @@ uint64_t reduce_bytes(const reduce_options *o, int64_t n)
 /* Buckets in which a tensor has gradients. */
 static span buckets_of(const reduce *r, int64_t i)
 {
-    const int64_t each = bucket_chunks(&r->opt) * PARAM_CHUNK;
+    const int64_t each = bucket_chunks(&r->opt, params_chunks(r->p)) * PARAM_CHUNK;
     return (span){ r->p->at[i] / each, (r->p->at[i + 1] - 1) / each + 1 };
 }
 
@@ -119,13 +129,15 @@ static void count_tensors(reduce *r)
     }
 }
 
-static bool take_flight(flight *f, const reduce_options *o, mem *m, weft_error *err)
+static bool take_flight(flight *f, const reduce_options *o, int64_t n_chunk, mem *m,
+                        weft_error *err)
 {
     const size_t R = (size_t)n_rank(o->ranks);
     f->bucket = -1;
     f->in = mem_zalloc(m, 2 * R, sizeof *f->in, "messages", err);
     if (f->in && !o->fast)
-        f->from = mem_zalloc(m, flight_floats(o), sizeof *f->from, "gradients of ranks", err);
+        f->from = mem_zalloc(m, flight_floats(o, n_chunk), sizeof *f->from, "gradients of ranks",
+                             err);
     f->out = f->in + R;
     return f->in && (o->fast || f->from);
 }
@@ -140,7 +152,7 @@ static bool take_reduce_room(reduce *r, weft_error *err)
     r->own = r->n_tensor ? mem_zalloc(m, most, sizeof *r->own, "slices", err) : NULL;
     r->sums = r->own ? mem_zalloc(m, most * R, sizeof *r->sums, "sums of ranks", err) : NULL;
     for (int i = 0; i < N_FLIGHT && r->sums; i++)
-        if (!take_flight(&r->flight[i], o, m, err))
+        if (!take_flight(&r->flight[i], o, params_chunks(r->p), m, err))
             return false;
     return r->sums != NULL;
 }
@@ -199,7 +211,7 @@ static void add_tree(void *arg, int64_t i)
     const int64_t n = chunk_end(t->r->p, chunk) - from;
     real *v[MAX_RANK];
     for (int q = 0; q < R; q++)
-        v[q] = t->f->from + q * slice_most(&t->r->opt) * PARAM_CHUNK + i * PARAM_CHUNK;
+        v[q] = room_of(t->r, t->f, q) + i * PARAM_CHUNK;
     real *own = t->f->block + from;
     v[rank] = own;
     for (int step = 1; step < R; step *= 2)
@@ -220,8 +232,8 @@ static void depart_fast(reduce *r, flight *f)
 {
     comm *c = r->opt.ranks->comm;
     const span b = bucket_of(&r->opt, params_chunks(r->p), f->bucket);
-    note_failure(r, c->sum(c, f->block + b.c0 * PARAM_CHUNK, floats(r, b), &f->in[c->rank],
-                           &r->err));
+    note_failure(r,
+                 c->sum(c, f->block + b.c0 * PARAM_CHUNK, floats(r, b), &f->in[c->rank], &r->err));
 }
 
 static void depart_exact(reduce *r, flight *f)
@@ -230,12 +242,12 @@ static void depart_exact(reduce *r, flight *f)
     const span own = slice_at(r, f->bucket, c->rank);
     for (int q = 0; q < c->size && r->status == WEFT_OK; q++) {
         const span theirs = slice_at(r, f->bucket, q);
-        real *to = f->from + q * slice_most(&r->opt) * PARAM_CHUNK;
+        real *to = room_of(r, f, q);
         if (q == c->rank)
             continue;
         if (bytes_of(r, own) > 0)
-            note_failure(r, c->receive(c, to, bytes_of(r, own), q, TAG_GRADIENT, &f->in[q],
-                                       &r->err));
+            note_failure(r,
+                         c->receive(c, to, bytes_of(r, own), q, TAG_GRADIENT, &f->in[q], &r->err));
         if (bytes_of(r, theirs) > 0 && r->status == WEFT_OK)
             note_failure(r, c->send(c, f->block + theirs.c0 * PARAM_CHUNK, bytes_of(r, theirs), q,
                                     TAG_GRADIENT, &f->out[q], &r->err));
@@ -332,7 +344,8 @@ void reduce_arm(reduce *r)
     r->all = false;
     r->began = 0;
     r->started = r->n_bucket;
-    memcpy(r->missing, r->n_tensor, (size_t)r->n_bucket * sizeof *r->missing); /* bounded: buckets */
+    memcpy(r->missing, r->n_tensor,
+           (size_t)r->n_bucket * sizeof *r->missing); /* bounded: buckets */
 }
 
 static int64_t find_tensor(const params *p, const tensor *t)

@@ -15,7 +15,7 @@
  * R ranks give the bits of one. Slices are cut between chunks, so that the norm has one order, too.
  *
  * Backward completes gradients from the end of the block to its begin. A bucket leaves as soon as
- * all of it is complete, in this order on every rank, while backward goes on. */
+ * all of it is complete, in this order on every rank, while backward continues. */
 #ifndef WEFT_TRAIN_REDUCE_H
 #define WEFT_TRAIN_REDUCE_H
 
@@ -27,8 +27,8 @@
 #define BUCKET_CHUNKS 128 /* 32 MiB */
 
 typedef struct reduce_options {
-    ranks *ranks;          /* NULL, or without a comm: this process is alone */
-    bool fast;             /* sum in the order of the comm: other bits for another number of ranks */
+    ranks *ranks; /* NULL, or without a comm: this process is alone */
+    bool fast;    /* sum in the order of the comm: other bits for another number of ranks */
     int64_t bucket_chunks; /* 0: BUCKET_CHUNKS */
 } reduce_options;
 

@@ -1,8 +1,7 @@
-/* trainer.c - the loop of trainer.h, its state, and the handling of non-finite losses. */
+/* trainer.c - the loop of trainer.h, and the handling of non-finite losses. */
 #include "train/trainer.h"
 
 #include "base/clock.h"
-#include "train/labelled.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,12 +26,12 @@ static int64_t validation_parts(const trainer *t)
     return (t->data->validation.n_in_order + t->opt.n_sample - 1) / t->opt.n_sample;
 }
 
-static int n_group(const trainer *t)
+int trainer_groups(const trainer *t)
 {
     return t->opt.learner.n_group > 1 ? t->opt.learner.n_group : 1;
 }
 
-static ranks *ranks_in(const trainer *t)
+ranks *trainer_ranks(const trainer *t)
 {
     static ranks alone;
     return t->opt.learner.reduce.ranks ? t->opt.learner.reduce.ranks : &alone;
@@ -41,29 +40,31 @@ static ranks *ranks_in(const trainer *t)
 /* n things that ranks share evenly: as many for each, so that all blocks have one size. */
 static int64_t each_of(const trainer *t, int64_t n)
 {
-    return (n + n_rank(ranks_in(t)) - 1) / n_rank(ranks_in(t));
+    return (n + n_rank(trainer_ranks(t)) - 1) / n_rank(trainer_ranks(t));
 }
 
 static weft_status take_sums(trainer *t, weft_error *err)
 {
-    const int64_t parts = validation_parts(t), most = parts > n_group(t) ? parts : n_group(t);
-    const size_t n = (size_t)(each_of(t, most) * n_rank(ranks_in(t)));
+    const int64_t parts = validation_parts(t),
+                  most = parts > trainer_groups(t) ? parts : trainer_groups(t);
+    const size_t n = (size_t)(each_of(t, most) * n_rank(trainer_ranks(t)));
     t->sums = mem_zalloc(&t->data->corpus.host->mem, n, sizeof *t->sums, "sums", err);
     return t->sums ? WEFT_OK : WEFT_ENOMEM;
 }
 
 static weft_status check_ranks(const trainer *t, weft_error *err)
 {
-    const int R = n_rank(ranks_in(t)), G = n_group(t);
+    const int R = n_rank(trainer_ranks(t)), G = trainer_groups(t);
     if (R > MAX_RANK || (R & (R - 1)) != 0)
         return weft_fail(err, WEFT_EINVAL, "%d ranks; expected a power of two up to %d", R,
                          MAX_RANK);
     if (R > G)
-        return weft_fail(err, WEFT_EINVAL,
-                         "%d ranks, but %d group%s a step; give --groups %d, or a larger power of two "
-                         "if more ranks may go on with this run: the groups decide the order of "
-                         "sums, and cannot change later",
-                         R, G, G > 1 ? "s" : "", R);
+        return weft_fail(
+            err, WEFT_EINVAL,
+            "%d ranks, but %d group%s a step; give --groups %d, or a larger power of two "
+            "if more ranks may continue this run: the groups decide the order of "
+            "sums, and cannot change later",
+            R, G, G > 1 ? "s" : "", R);
     return WEFT_OK;
 }
 
@@ -107,7 +108,7 @@ void trainer_free(trainer *t)
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
-static int64_t samples_of_step(const trainer *t)
+int64_t trainer_samples(const trainer *t)
 {
     return (int64_t)t->opt.n_sample * t->opt.n_part;
 }
@@ -116,7 +117,7 @@ static int64_t samples_of_step(const trainer *t)
  * sample. */
 static int64_t group_start(const trainer *t, int64_t g)
 {
-    const int64_t n = samples_of_step(t), G = n_group(t);
+    const int64_t n = trainer_samples(t), G = trainer_groups(t);
     return g * (n / G) + (g < n % G ? g : n % G);
 }
 
@@ -130,9 +131,9 @@ static int64_t parts_before(const trainer *t, int64_t group)
     return parts;
 }
 
-static int64_t parts_of_step(const trainer *t)
+int64_t trainer_parts(const trainer *t)
 {
-    return parts_before(t, n_group(t));
+    return parts_before(t, trainer_groups(t));
 }
 
 /* What the mean of a loss is over. */
@@ -194,7 +195,8 @@ static sample_sums add_sums(const sample_sums *s, int64_t n)
 static pair_means means_of(pair_means sum)
 {
     const double n = sum.n > 0 ? (double)sum.n : 1;
-    return (pair_means){ sum.n, sum.margin / n, sum.accuracy / n, sum.chosen / n, sum.rejected / n };
+    return (pair_means){ sum.n, sum.margin / n, sum.accuracy / n, sum.chosen / n,
+                         sum.rejected / n };
 }
 
 /* Adds the gradients of samples [first, end) of the step, one group. A part without a target still
@@ -229,29 +231,30 @@ static weft_status add_group(trainer *t, int64_t first, int64_t end, bool is_las
 /* Adds the gradients of this rank's groups. */
 static weft_status add_own_groups(trainer *t, weft_error *err)
 {
-    const int64_t each = n_group(t) / n_rank(ranks_in(t)), g0 = rank_of(ranks_in(t)) * each;
+    const int64_t each = trainer_groups(t) / n_rank(trainer_ranks(t)),
+                  g0 = rank_of(trainer_ranks(t)) * each;
     const uint64_t before = t->learner.n_backward;
     const double all = (double)data_targets(&t->data->train, t->opt.seed, t->state.cursor,
-                                            samples_of_step(t));
+                                            trainer_samples(t));
     weft_status status = learner_begin(&t->learner, err);
     t->learner.n_backward += (uint64_t)parts_before(t, g0);
     for (int64_t g = g0; g < g0 + each && status == WEFT_OK; g++)
         status = add_group(t, group_start(t, g), group_start(t, g + 1), g == g0 + each - 1, all,
                            &t->sums[g], err);
-    t->learner.n_backward = before + (uint64_t)parts_of_step(t);
+    t->learner.n_backward = before + (uint64_t)trainer_parts(t);
     return status;
 }
 
 /* The gradients of all groups, and their sums in their order. */
 static weft_status add_groups(trainer *t, trainer_report *r, weft_error *err)
 {
-    const size_t each = (size_t)(n_group(t) / n_rank(ranks_in(t)));
+    const size_t each = (size_t)(trainer_groups(t) / n_rank(trainer_ranks(t)));
     weft_status status = add_own_groups(t, err);
     if (status == WEFT_OK)
-        status = ranks_share(ranks_in(t), t->sums, each * sizeof *t->sums, err);
+        status = ranks_share(trainer_ranks(t), t->sums, each * sizeof *t->sums, err);
     if (status == WEFT_OK)
         status = learner_reduce(&t->learner, err);
-    const sample_sums all = add_sums(t->sums, n_group(t));
+    const sample_sums all = add_sums(t->sums, trainer_groups(t));
     r->loss = all.loss;
     r->n_row = all.n_row;
     r->pairs = means_of(all.pairs);
@@ -301,12 +304,12 @@ weft_status trainer_step(trainer *t, trainer_report *r, weft_error *err)
         return status;
     learner_load(&t->learner, &r->load_least, &r->load_most);
     s->step++;
-    s->cursor += samples_of_step(t);
+    s->cursor += trainer_samples(t);
     remember_loss(s, r);
     report_state(t, r);
     r->seconds = clock_seconds() - began;
-    if (ranks_in(t)->follows)
-        ranks_in(t)->limit = fmax(LEAST_LIMIT, 10 * r->seconds);
+    if (trainer_ranks(t)->follows)
+        trainer_ranks(t)->limit = fmax(LEAST_LIMIT, 10 * r->seconds);
     if (s->in_a_row < t->opt.max_skipped || s->in_a_row == 0)
         return WEFT_OK;
     return weft_fail(err, WEFT_ENUMERIC,
@@ -341,12 +344,12 @@ static weft_status evaluate_part(trainer *t, int64_t part, sample_sums *sums, we
 weft_status trainer_evaluate(trainer *t, double *loss, double *accuracy, weft_error *err)
 {
     const int64_t n = validation_parts(t), each = each_of(t, n);
-    const int64_t first = rank_of(ranks_in(t)) * each;
+    const int64_t first = rank_of(trainer_ranks(t)) * each;
     weft_status status = pool_ready(t->learner.pool, err);
     for (int64_t i = first; i < first + each && i < n && status == WEFT_OK; i++)
         status = evaluate_part(t, i, &t->sums[i], err);
     if (status == WEFT_OK)
-        status = ranks_share(ranks_in(t), t->sums, (size_t)each * sizeof *t->sums, err);
+        status = ranks_share(trainer_ranks(t), t->sums, (size_t)each * sizeof *t->sums, err);
     const sample_sums all = add_sums(t->sums, n);
     *loss = all.n_target > 0 ? all.loss / all.n_target : NAN;
     *accuracy = t->learner.model->task == WEFT_TASK_CLASSIFY && all.n_target > 0
@@ -379,7 +382,7 @@ static weft_status validate(trainer *t, trainer_report *r, weft_error *err)
 /* Polled before the first step, which has no report yet. Only rank 0 is asked. */
 static bool stops(const trainer *t)
 {
-    return rank_of(ranks_in(t)) == 0 && t->opt.waiting && !t->opt.waiting(t->opt.ud);
+    return rank_of(trainer_ranks(t)) == 0 && t->opt.waiting && !t->opt.waiting(t->opt.ud);
 }
 
 /* Takes the faster of two trials, after one that touches memory for the first time. An evaluation
@@ -406,7 +409,7 @@ weft_status trainer_predict(trainer *t, double *seconds, weft_error *err)
     const double looks = o->eval_every ? left / (double)o->eval_every + 1 : 1;
     const double parts = (double)o->n_part * part +
                          looks / (left > 0 ? left : 1) * (double)validation_parts(t) * part / 3;
-    *seconds = left * (parts / n_rank(ranks_in(t)) + update);
+    *seconds = left * (parts / n_rank(trainer_ranks(t)) + update);
     return status;
 }
 
@@ -425,7 +428,7 @@ static weft_status begin_run(trainer *t, trainer_report *r, weft_error *err)
     weft_status status = trainer_predict(t, &r->left, err);
     look_first = look_first && !stops(t);
     if (status == WEFT_OK)
-        status = ranks_tell(ranks_in(t), &look_first, sizeof look_first, true, err);
+        status = ranks_tell(trainer_ranks(t), &look_first, sizeof look_first, true, err);
     if (status == WEFT_OK && look_first)
         status = validate(t, r, err);
     report_state(t, r);
@@ -464,8 +467,8 @@ static weft_status after(trainer *t, const hf_form *form, trainer_report *r, boo
 /* Calls back, on rank 0, whose answer counts for all. It may evaluate, or sample a text, for long. */
 static weft_status tell_and_ask(trainer *t, const trainer_report *r, bool *stopped, weft_error *err)
 {
-    *stopped = rank_of(ranks_in(t)) == 0 && t->opt.tell && !t->opt.tell(t->opt.ud, r);
-    return ranks_tell(ranks_in(t), stopped, sizeof *stopped, true, err);
+    *stopped = rank_of(trainer_ranks(t)) == 0 && t->opt.tell && !t->opt.tell(t->opt.ud, r);
+    return ranks_tell(trainer_ranks(t), stopped, sizeof *stopped, true, err);
 }
 
 weft_status trainer_run(trainer *t, const hf_form *form, trainer_report *last, bool *stopped,
@@ -491,246 +494,4 @@ weft_status trainer_run(trainer *t, const hf_form *form, trainer_report *last, b
     if (status == WEFT_OK && o->run && !last->saved && t->state.step > t->first)
         status = trainer_save(t, form, err);
     return status;
-}
-
-/* ---- checkpoints ----------------------------------------------------------------------------- */
-
-#define N_BLOCK       3
-#define OPTIONS_BYTES 400
-
-static real *moment(trainer *t, const char *name)
-{
-    return strcmp(name, "adamw.m") == 0 ? t->learner.adamw.m : t->learner.adamw.v;
-}
-
-/* What rank 0 tells the others while it writes a checkpoint. */
-typedef struct saving {
-    enum { WANTS_M, WANTS_V, HAS_SAVED } what;
-    weft_status status;
-} saving;
-
-/* The moments of all ranks, in the block of gradients, which is free between steps. */
-static weft_status collect(void *trainer_of, const char *name, weft_error *err)
-{
-    trainer *t = trainer_of;
-    reduce *r = &t->learner.reduce;
-    saving now = { strcmp(name, "adamw.m") == 0 ? WANTS_M : WANTS_V, WEFT_OK };
-    const weft_status status = ranks_tell(ranks_in(t), &now, sizeof now, true, err);
-    return status == WEFT_OK ? reduce_collect(r, moment(t, name), t->learner.params.grad, err)
-                             : status;
-}
-
-static void pick(void *trainer_of, const char *name)
-{
-    trainer *t = trainer_of;
-    reduce_pick(&t->learner.reduce, t->learner.params.grad, moment(t, name));
-}
-
-/* The other ranks, while rank 0 writes: they send what it asks for. */
-static weft_status attend_saving(trainer *t, weft_error *err)
-{
-    for (;;) {
-        saving now;
-        weft_status status = ranks_tell(ranks_in(t), &now, sizeof now, true, err);
-        if (status != WEFT_OK)
-            return status;
-        if (now.what == HAS_SAVED && now.status == WEFT_OK)
-            return WEFT_OK;
-        if (now.what == HAS_SAVED)
-            return weft_fail(err, now.status, "rank 0 could not write a checkpoint");
-        const adamw *a = &t->learner.adamw;
-        status = reduce_collect(&t->learner.reduce, now.what == WANTS_M ? a->m : a->v, NULL, err);
-        if (status != WEFT_OK)
-            return status;
-    }
-}
-
-static void blocks(trainer *t, checkpoint_block b[N_BLOCK])
-{
-    const bool alone = n_rank(ranks_in(t)) == 1;
-    const adamw *a = &t->learner.adamw;
-    const checkpoint_block whole = { .data = t->learner.params.grad,
-                                     .bytes = (size_t)t->learner.params.n * sizeof(real),
-                                     .fill = alone ? NULL : collect,
-                                     .take = alone ? NULL : pick,
-                                     .ud = t };
-    b[0] = b[1] = whole;
-    b[0].name = "adamw.m";
-    b[1].name = "adamw.v";
-    if (alone) {
-        b[0].data = a->m;
-        b[1].data = a->v;
-    }
-    b[2] = (checkpoint_block){ .name = "trainer", .data = &t->state, .bytes = sizeof t->state };
-}
-
-static const char *const sample_names[][2] = {
-    [WEFT_OBJECTIVE_BY_DATA] = { "packs", "windows" },
-    [WEFT_OBJECTIVE_PAIRS] = { "packs of pairs", "pairs" },
-    [WEFT_OBJECTIVE_SPANS] = { "packs without spans", "windows without spans" },
-    [WEFT_OBJECTIVE_INFILL] = { "packs with masks", "windows with masks" },
-};
-
-/* The settings that must not change when a run resumes. */
-static void describe_run(const trainer *t, char *text, size_t size)
-{
-    const dataset *d = t->data;
-    const params *p = &t->learner.params;
-    int64_t n_frozen = 0;
-    char data[128];
-    for (int64_t i = 0; i < p->n_tensor; i++)
-        n_frozen += !p->tensor[i]->needs_grad;
-    if (d->labels)
-        snprintf(data, sizeof data,
-                 "samples of %lld rows, %d x %d a step, from %lld packs of texts with %lld labels",
-                 (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
-                 (long long)d->train.n_sample, (long long)d->labels->n);
-    else if (d->images)
-        snprintf(data, sizeof data, "%d x %d of %lld pictures a step, moved by %lld",
-                 (int)t->opt.n_part, (int)t->opt.n_sample, (long long)d->train.n_sample,
-                 (long long)d->images->shift);
-    else
-        snprintf(data, sizeof data,
-                 "samples of %lld rows, %d x %d a step, from %lld %s of %lld ids",
-                 (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
-                 (long long)d->train.n_sample, sample_names[d->pairing.objective][d->windows],
-                 (long long)d->corpus.n_id);
-    char own[128] = "", pairs[32] = "";
-    const lora_params *trained = t->opt.learner.lora;
-    if (trained)
-        snprintf(own, sizeof own, "; adapter of %lld numbers, scale %.9g, dropout %g",
-                 (long long)p->n, lora_spec_scale(&trained->spec), (double)trained->spec.dropout);
-    if (t->batch.prefer)
-        snprintf(pairs, sizeof pairs, "; beta %g", (double)t->batch.prefer->beta);
-    char grouped[32] = ""; /* only if set: runs from before groups existed had one */
-    if (n_group(t) > 1)
-        snprintf(grouped, sizeof grouped, " in %d groups", n_group(t));
-    snprintf(text, size, "%s%s; dropout %g, smoothing %g, %s, %lld of %lld weights frozen%s%s",
-             data, grouped, (double)t->opt.learner.dropout, (double)t->opt.learner.smoothing,
-             t->opt.learner.bf16 ? "bf16" : "f32", (long long)n_frozen, (long long)p->n_tensor, own,
-             pairs);
-}
-
-static weft_status save_view(trainer *t, const hf_form *form, const float *const *value,
-                             const peft_contents *own, weft_error *err)
-{
-    learner *l = &t->learner;
-    checkpoint_block block[N_BLOCK];
-    char options[OPTIONS_BYTES];
-    blocks(t, block);
-    describe_run(t, options, sizeof options);
-    const checkpoint_view v = { .counters = { .step = t->state.step,
-                                              .cursor = t->state.cursor,
-                                              .n_backward = (int64_t)l->n_backward,
-                                              .n_update = l->adamw.step,
-                                              .seed = t->opt.seed },
-                                .options = options,
-                                .form = form,
-                                .weight = value,
-                                .adapter = own,
-                                .block = block,
-                                .n_block = N_BLOCK,
-                                .spared = t->state.best_step };
-    return checkpoint_write(t->opt.run, &v, t->opt.keep, l->model->host, err);
-}
-
-static weft_status save_adapter(trainer *t, const hf_form *form, weft_error *err)
-{
-    peft_contents c;
-    const lora_params *p = t->opt.learner.lora;
-    weft_status status = peft_contents_make(&c, &p->ready->from, t->learner.model, t->opt.base,
-                                            err);
-    if (status != WEFT_OK)
-        return status;
-    status = save_view(t, form, NULL, &c, err);
-    peft_contents_free(&c);
-    return status;
-}
-
-static weft_status save_model(trainer *t, const hf_form *form, weft_error *err)
-{
-    const learner *l = &t->learner;
-    mem *from = l->params.mem;
-    const float **value = mem_zalloc(from, (size_t)l->params.n_tensor, sizeof *value,
-                                     "a checkpoint", err);
-    if (!value)
-        return WEFT_ENOMEM;
-    for (int64_t i = 0; i < l->params.n_tensor; i++)
-        value[i] = (const float *)l->params.value + l->params.at[i];
-    const weft_status status = save_view(t, form, value, NULL, err);
-    mem_free(from, value);
-    return status;
-}
-
-weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
-{
-    if (rank_of(ranks_in(t)) != 0)
-        return attend_saving(t, err);
-    saving now = { HAS_SAVED, t->learner.opt.lora ? save_adapter(t, form, err)
-                                                  : save_model(t, form, err) };
-    const weft_status status = ranks_tell(ranks_in(t), &now, sizeof now, false,
-                                          now.status == WEFT_OK ? err : NULL);
-    return now.status == WEFT_OK ? status : now.status;
-}
-
-/* A checkpoint is untrusted: refuses counters that no run can reach, so that none overflows. */
-static weft_status check_counters(const trainer *t, const manifest_counters *n, const char *path,
-                                  weft_error *err)
-{
-    const int64_t each = samples_of_step(t);
-    if (n->step > MAX_SAMPLE / each || n->cursor != n->step * each)
-        return weft_fail(err, WEFT_EFORMAT,
-                         "%s: cursor is %lld; expected %lld samples for each of %lld steps", path,
-                         (long long)n->cursor, (long long)each, (long long)n->step);
-    if (n->n_backward > n->step * parts_of_step(t))
-        return weft_fail(err, WEFT_EFORMAT,
-                         "%s: n_backward is %lld; expected at most %lld for each of %lld steps",
-                         path, (long long)n->n_backward, (long long)parts_of_step(t),
-                         (long long)n->step);
-    return WEFT_OK;
-}
-
-static weft_status check_state(const trainer *t, const char *path, weft_error *err)
-{
-    const trainer_state *s = &t->state;
-    const struct {
-        const char *name;
-        int64_t n, most;
-    } ranges[] = {
-        { "n_skipped", s->n_skipped, s->step }, { "in_a_row", s->in_a_row, s->n_skipped },
-        { "n_row", s->n_row, INT64_MAX / 2 }, /* a run of 2^40 samples of 2^22 rows */
-        { "n_loss", s->n_loss, s->step },       { "n_worse", s->n_worse, MAX_SAMPLE },
-        { "best_step", s->best_step, s->step },
-    };
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
-        if (ranges[i].n < 0 || ranges[i].n > ranges[i].most)
-            return weft_fail(err, WEFT_EFORMAT, "%s: %s is %lld; expected 0 to %lld", path,
-                             ranges[i].name, (long long)ranges[i].n, (long long)ranges[i].most);
-    if (isnan(s->best) || !isfinite(s->faded))
-        return weft_fail(err, WEFT_EFORMAT, "%s: losses are not finite", path);
-    return WEFT_OK;
-}
-
-weft_status trainer_load(trainer *t, const checkpoint *c, weft_error *err)
-{
-    const manifest_counters *n = &c->manifest.counters;
-    checkpoint_block block[N_BLOCK];
-    char options[OPTIONS_BYTES];
-    describe_run(t, options, sizeof options);
-    if (n->seed != t->opt.seed || strcmp(options, c->manifest.options) != 0)
-        return weft_fail(err, WEFT_EINVAL,
-                         "%s: made with seed %llu, %.200s; this run has seed %llu, %s", c->path,
-                         (unsigned long long)n->seed, c->manifest.options,
-                         (unsigned long long)t->opt.seed, options);
-    blocks(t, block);
-    weft_status status = check_counters(t, n, c->path, err);
-    if (status == WEFT_OK)
-        status = checkpoint_read(c, block, N_BLOCK, t->learner.model->host, err);
-    if (status != WEFT_OK)
-        return status;
-    t->learner.n_backward = (uint64_t)n->n_backward;
-    t->learner.adamw.step = n->n_update;
-    t->state.step = n->step;
-    t->state.cursor = n->cursor;
-    return check_state(t, c->path, err);
 }

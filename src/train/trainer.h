@@ -129,6 +129,14 @@ weft_status trainer_predict(trainer *t, double *seconds, weft_error *err);
 weft_status trainer_run(trainer *t, const hf_form *form, trainer_report *last, bool *stopped,
                         weft_error *err);
 
+/* Of a step: groups, samples, and parts of at most n_sample samples. */
+int trainer_groups(const trainer *t);
+int64_t trainer_samples(const trainer *t);
+int64_t trainer_parts(const trainer *t);
+
+/* The ranks of the run; never NULL. */
+ranks *trainer_ranks(const trainer *t);
+
 weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err);
 
 /* Restores the state of a checkpoint whose weights the model was opened with. Refuses one made with

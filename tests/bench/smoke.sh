@@ -50,6 +50,9 @@ check "train_step: prints JSON" objects "$bench/train_step" --model "$model" --s
     --repeat 1 --recompute --json
 check "train_step: runs in bf16" "$bench/train_step" --model "$work/gpt2.gguf" --type bf16 --smoke --sequences 2 \
     --tokens 8 --repeat 1
+check "train_step: trains an adapter with gains" "$bench/train_step" --model "$work/gpt2.gguf" --rank 2 --dora --smoke \
+    --sequences 2 --tokens 8 --repeat 1
+check "train_step: gains without a rank are refused" refused "add --rank" "$bench/train_step" --dora
 check "train_step: an unknown type is refused" refused "expected f32 or bf16" "$bench/train_step" --type f8
 check "train_step: more tokens than positions are refused" refused "has 32 positions" \
     "$bench/train_step" --model "$work/gpt2.gguf" --tokens 33

@@ -1,6 +1,6 @@
 #!/bin/sh
 # kill_train.sh WEFT [KILLS] - kills weft train with -9 at random times, again and again: the resumed run ends with the
-# same bytes as an uninterrupted one. First for a new model, then for an adapter of it.
+# same bytes as an uninterrupted one. First for a new model, then for adapters of it: LoRA and DoRA.
 set -eu
 weft=$1
 kills=${2:-20}
@@ -9,11 +9,12 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 awk 'BEGIN { srand(7); for (i = 0; i < 4000; i++) printf "%s ", substr("the cat sat on a mat and saw", 1 + int(rand() * 20), 6) }' >text
 
-train() { # model|adapter RUN, in a subshell whose process it becomes
+train() { # model|adapter|gains RUN, in a subshell whose process it becomes
     kind=$1 out=$2
     case $kind in
     model) set -- --characters --arch gpt2 --layers 1 --width 16 --heads 2 --hidden 32 --dropout 0.1 ;;
     adapter) set -- whole-model --lora r=4,dropout=0.1 --accumulate 4 --groups 2 --recompute ;;
+    gains) set -- whole-model --lora r=4,dora --accumulate 2 ;;
     esac
     exec "$weft" train --data text "$@" -c 16 -b 2 -n 60 --save-every 1 --eval-every 1000 --sample 0 --threads 1 --seed 5 \
         --out "$out" --resume >"$out.out" 2>&1
@@ -29,7 +30,7 @@ same() { # FILE
     cmp "whole-$kind/$1" "run-$kind/$1" || fail "other weights after $killed kills"
 }
 
-kill_often() { # model|adapter FILE
+kill_often() { # model|adapter|gains FILE
     kind=$1
     mkdir "whole-$kind" "run-$kind"
     start=$(date +%s%N)
@@ -61,3 +62,4 @@ kill_often() { # model|adapter FILE
 echo "[ RUN      ] kill_train"
 kill_often model model.safetensors
 kill_often adapter adapter_model.safetensors
+kill_often gains adapter_model.safetensors

@@ -7,6 +7,7 @@
 #include "models/convert.h"
 #include "train/checkpoint.h"
 #include "train/learner.h"
+#include "train/run_lock.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -74,9 +75,9 @@ static const hf_form form = {
 
 static void blocks_of(numbers *x, checkpoint_block *b)
 {
-    b[0] = (checkpoint_block){ "adamw.m", x->m, sizeof x->m };
-    b[1] = (checkpoint_block){ "adamw.v", x->v, sizeof x->v };
-    b[2] = (checkpoint_block){ "trainer", &x->count, sizeof x->count };
+    b[0] = (checkpoint_block){ .name = "adamw.m", .data = x->m, .bytes = sizeof x->m };
+    b[1] = (checkpoint_block){ .name = "adamw.v", .data = x->v, .bytes = sizeof x->v };
+    b[2] = (checkpoint_block){ .name = "trainer", .data = &x->count, .bytes = sizeof x->count };
 }
 
 static weft_status write_spared(const char *root, int64_t step, int keep, int64_t spared, host *h,
@@ -471,8 +472,10 @@ static void wrong_options(void **state)
     checkpoint c;
     assert_int_equal(checkpoint_find(&c, root, &h, &err), WEFT_OK);
     assert_int_equal(checkpoint_read(&c, NULL, 0, &h, &err), WEFT_OK);
-    assert_int_equal(checkpoint_read(&c, (checkpoint_block[]){ { "x", NULL, 1 } }, 1, &h, &err),
-                     WEFT_EFORMAT);
+    assert_int_equal(
+        checkpoint_read(&c, (checkpoint_block[]){ { .name = "x", .data = NULL, .bytes = 1 } }, 1,
+                        &h, &err),
+        WEFT_EFORMAT);
     assert_non_null(strstr(err.message, "0 blocks of state, expected 1"));
     checkpoint_free(&c);
 }
@@ -660,7 +663,7 @@ static void flipped_chunk(void **state)
     char path[512];
     const char *root = temp_path("large");
     const float *const values[] = { (const float[N]){ 0 }, (const float[N_COL]){ 0 } };
-    const checkpoint_block block = { "large", large, n };
+    const checkpoint_block block = { .name = "large", .data = large, .bytes = n };
     const checkpoint_view v = {
         .options = "", .form = &form, .weight = values, .block = &block, .n_block = 1
     };

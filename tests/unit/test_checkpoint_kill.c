@@ -58,8 +58,8 @@ static void fill(pupil *p, int64_t step)
 static void blocks_of(pupil *p, checkpoint_block *b)
 {
     const size_t size = (size_t)p->learner.params.n * sizeof(real);
-    b[0] = (checkpoint_block){ "adamw.m", p->learner.adamw.m, size };
-    b[1] = (checkpoint_block){ "adamw.v", p->learner.adamw.v, size };
+    b[0] = (checkpoint_block){ .name = "adamw.m", .data = p->learner.adamw.m, .bytes = size };
+    b[1] = (checkpoint_block){ .name = "adamw.v", .data = p->learner.adamw.v, .bytes = size };
 }
 
 /* From the newest checkpoint of a run, or from the start; root may be NULL. With `forgets` the

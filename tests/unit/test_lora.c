@@ -1,6 +1,7 @@
 /* Training of adapters: the losses are PEFT's, the base is untouched and equal before the first
  * step, bits do not depend on threads, quantised bases learn as well, and the directory that is
  * written computes the same. */
+#include "adapt/gain.h"
 #include "adapt/peft_write.h"
 #include "golden.h"
 #include "golden_adapters.h"
@@ -24,7 +25,8 @@ static double farthest_loss(const golden *g, const char *name, const char *base)
     double most = 0;
     open_golden(&p.f, base);
     pupil_fill(&p, ids, N_SEQ, LENGTH);
-    pupil_begin(&p, "", adapter_path(name), (learner_options){ .n_thread = 2, .adamw = adam });
+    pupil_begin(&p, strstr(name, "dora") ? "dora" : "", adapter_path(name),
+                (learner_options){ .n_thread = 2, .adamw = adam });
     for (int step = 0; step < N_STEP; step++) {
         pupil_fill(&p, ids + step % N_BATCH * N_SEQ * LENGTH, N_SEQ, LENGTH);
         const double loss = (double)pupil_step(&p, 5e-3);
@@ -43,6 +45,9 @@ static void losses_are_pefts(void **state)
     golden_open(&g, fixture("golden/lora-train.safetensors"), 0);
     assert_true(farthest_loss(&g, "llama-lora", "llama-gqa") < 1e-4);
     assert_true(farthest_loss(&g, "gpt2-lora", "gpt2") < 1e-4);
+    assert_true(farthest_loss(&g, "phi3-fused", "phi3") < 1e-4);
+    assert_true(farthest_loss(&g, "llama-dora", "llama-mqa") < 1e-4);
+    assert_true(farthest_loss(&g, "phi3-fused-dora", "phi3") < 1e-4);
     golden_close(&g);
 }
 
@@ -61,30 +66,58 @@ static void logits_of(lora_pupil *p, lora_set *set, float *to, int64_t n_vocab)
     engine_free(e);
 }
 
+/* Norms of the model's own rows are divided by themselves. */
+static void gains_are_one(const lora_params *p)
+{
+    for (int64_t i = 0; i < p->ready->from.n_part; i++)
+        for (int64_t o = 0; o < rows(p->item[i].b); o++)
+            assert_true(p->item[i].gain[o] == 1 && values(p->item[i].m)[o] > 0);
+}
+
+static void begins_as_base(lora_pupil *p, const char *spec)
+{
+    enum { MOST = 128 };
+    float base[MOST], adapted[MOST], later[MOST];
+    const int64_t V = p->f.model.n_vocab;
+    const size_t n_byte = (size_t)V * sizeof *base;
+    assert_true(V <= MOST);
+    pupil_draw(p, 4, 20, 3, (int)V);
+    pupil_begin(p, spec, NULL, (learner_options){ .n_thread = 1, .adamw = adam });
+    const real with = learner_loss(&p->l, &p->batch);
+    logits_of(p, NULL, base, V);
+    logits_of(p, &p->ready.set, adapted, V);
+    assert_memory_equal(adapted, base, n_byte);
+    if (p->own.spec.dora)
+        gains_are_one(&p->own);
+    pupil_step(p, 1e-3);
+    pupil_step(p, 1e-3);
+    ready_renew(&p->ready);
+    logits_of(p, &p->ready.set, later, V);
+    assert_true(memcmp(later, base, n_byte) != 0);
+    logits_of(p, NULL, later, V);
+    assert_memory_equal(later, base, n_byte); /* its weights are as they were */
+    assert_true(learner_loss(&p->l, &p->batch) < with);
+    pupil_end(p);
+}
+
+/* GPT-2 and Qwen2 have biases, which gains do not scale. */
 static void begins_as_the_base(void **state)
 {
     (void)state;
     static const dtype *const types[] = { &dtype_f32, &dtype_bf16, &dtype_q8_0, &dtype_q4_0 };
-    for (int t = 0; t < 4; t++) {
+    static const char *const biased[] = { "gpt2", "qwen2" };
+    static const char *const specs[] = { "r=5,targets=all-linear", "r=5,dora",
+                                         "dora,targets=blk.*+output" };
+    for (int s = 0; s < 3; s++) {
         static lora_pupil p;
-        float base[61], adapted[61], later[61];
-        open_typed(&p.f, types[t]);
-        pupil_draw(&p, 4, 20, 3, 61);
-        pupil_begin(&p, "r=5,targets=all-linear", NULL,
-                    (learner_options){ .n_thread = 1, .adamw = adam });
-        const real with = learner_loss(&p.l, &p.batch);
-        logits_of(&p, NULL, base, 61);
-        logits_of(&p, &p.ready.set, adapted, 61);
-        assert_memory_equal(adapted, base, sizeof base);
-        pupil_step(&p, 1e-3);
-        pupil_step(&p, 1e-3);
-        ready_renew(&p.ready);
-        logits_of(&p, &p.ready.set, later, 61);
-        assert_true(memcmp(later, base, sizeof base) != 0);
-        logits_of(&p, NULL, later, 61);
-        assert_memory_equal(later, base, sizeof base); /* its weights are as they were */
-        assert_true(learner_loss(&p.l, &p.batch) < with);
-        pupil_end(&p);
+        for (int t = 0; t < 4; t++) {
+            open_typed(&p.f, types[t]);
+            begins_as_base(&p, specs[s]);
+        }
+        for (int b = 0; b < 2; b++) {
+            open_golden(&p.f, biased[b]);
+            begins_as_base(&p, specs[s]);
+        }
     }
 }
 
@@ -152,15 +185,16 @@ static real *after_steps(const dtype *type, const char *spec, way w, int64_t *n)
 }
 
 /* Head and embedding are adapted too. */
-static const char all_of_it[] = "r=3,targets=blk.*+output+token_embd";
+static const char all_of_it[] = "r=3,targets=blk.*+output+token_embd",
+                  all_gains[] = "r=3,dora,targets=blk.*+output";
 
 static void bits_are_one(void **state)
 {
     (void)state;
     static const dtype *const types[] = { &dtype_f32, &dtype_q8_0, &dtype_q4_0 };
-    static const char *const specs[] = { all_of_it, "r=8,dropout=0.2" };
+    static const char *const specs[] = { all_of_it, "r=8,dropout=0.2", all_gains };
     for (int t = 0; t < 3; t++)
-        for (int s = 0; s < 2; s++)
+        for (int s = 0; s < 3; s++)
             for (int n_group = 1; n_group <= 4; n_group *= 4) {
                 int64_t n, again;
                 real *one = after_steps(types[t], specs[s], (way){ 1, n_group, false }, &n);
@@ -202,12 +236,12 @@ static double mean_loss(lora_pupil *p)
     return sum / N_TEXT;
 }
 
-static double last_loss(const dtype *type, double *first)
+static double last_loss(const dtype *type, const char *spec, double *first)
 {
     static lora_pupil p;
     open_typed(&p.f, type);
     pupil_draw(&p, 4, 24, 0, 61);
-    pupil_begin(&p, "r=8", NULL, (learner_options){ .n_thread = 2, .seed = 6, .adamw = adam });
+    pupil_begin(&p, spec, NULL, (learner_options){ .n_thread = 2, .seed = 6, .adamw = adam });
     *first = mean_loss(&p);
     for (uint64_t step = 0; step < 120; step++) {
         pupil_draw(&p, 4, 24, step % N_TEXT, 61);
@@ -223,15 +257,18 @@ static double last_loss(const dtype *type, double *first)
 static void quantised_bases_learn(void **state)
 {
     (void)state;
-    double first, first_float;
-    const double want = last_loss(&dtype_f32, &first_float);
     static const dtype *const types[] = { &dtype_q8_0, &dtype_q4_0 };
-    for (int t = 0; t < 2; t++) {
-        const double last = last_loss(types[t], &first);
-        print_message("%s: loss %.4f to %.4f; f32: %.4f to %.4f\n", types[t]->name, first, last,
-                      first_float, want);
-        assert_true(last < 0.5 * first);
-        assert_true(last < want + QUANTISED_BOUND * first_float);
+    static const char *const specs[] = { "r=8", "r=8,dora" };
+    for (int s = 0; s < 2; s++) {
+        double first, first_float;
+        const double want = last_loss(&dtype_f32, specs[s], &first_float);
+        for (int t = 0; t < 2; t++) {
+            const double last = last_loss(types[t], specs[s], &first);
+            print_message("%s, %s: loss %.4f to %.4f; f32: %.4f to %.4f\n", specs[s],
+                          types[t]->name, first, last, first_float, want);
+            assert_true(last < 0.5 * first);
+            assert_true(last < want + QUANTISED_BOUND * first_float);
+        }
     }
 }
 
@@ -308,11 +345,62 @@ static void every_format_has_a_gradient(void **state)
     close_llama(&p.f);
 }
 
-/* ---- families -------------------------------------------------------------------------------- */
+/* ---- gains ----------------------------------------------------------------------------------- */
 
-static void families_learn(void **state)
+enum { G_OUT = 5, G_IN = 288, G_RANK = 3 };
+
+/* |W + s B A| of an output; W as a matrix, or turned over as a table. */
+static double plain_norm(const tensor *w, bool table, const real *a, const real *b, int64_t o)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < G_IN; i++) {
+        real x;
+        const int64_t r = table ? i : o, c = table ? o : i;
+        w->type->decode(&x, tensor_rows(w, r, 1).data, c, 1);
+        double y = (double)x;
+        for (int64_t k = 0; k < G_RANK; k++)
+            y += 0.75 * (double)b[o * G_RANK + k] * (double)a[k * G_IN + i];
+        sum += y * y;
+    }
+    return sqrt(sum);
+}
+
+/* The first output is 0 in W and B: it has no direction, and stays 0. */
+static void norms_are_of_rows(void **state)
 {
     (void)state;
+    static real x[G_OUT * G_IN], a[G_RANK * G_IN], b[G_OUT * G_RANK], stored_as[G_OUT * G_IN];
+    real m[G_OUT], gain[G_OUT];
+    fill_normal(a, G_RANK * G_IN, 51, 0, 0.1);
+    for (int form = 0; form < 3; form++) {
+        const bool table = form == 2;
+        const dtype *type = form == 1 ? &dtype_q8_0 : &dtype_f32;
+        const int64_t n_row = table ? G_IN : G_OUT, n_col = table ? G_OUT : G_IN;
+        tensor w = { .type = type, .n_dim = 2, .shape = { n_row, n_col }, .stride = n_col };
+        fill_normal(x, G_OUT * G_IN, 52, 0, 1);
+        fill_normal(b, G_OUT * G_RANK, 53, 0, 1);
+        fill_normal(m, G_OUT, 54, 0, 1);
+        for (int64_t i = 0; i < G_IN; i++)
+            x[table ? i * G_OUT : i] = 0;
+        memset(b, 0, sizeof(real[G_RANK]));
+        w.data = stored_as;
+        for (int64_t i = 0; i < n_row; i++)
+            type->encode((char *)stored_as + (size_t)i * dtype_row_bytes(type, n_col),
+                         x + i * n_col, n_col);
+        const adapted_weight p = { &w, table, a, b, G_IN, G_RANK, 0.75, &kernels_scalar };
+        adapted_gains(&p, gain, m, 0, 2);
+        adapted_gains(&p, gain, m, 2, G_OUT);
+        assert_true(gain[0] == 0);
+        for (int64_t o = 1; o < G_OUT; o++)
+            assert_true(fabs((double)gain[o] * plain_norm(&w, table, a, b, o) - (double)m[o]) <
+                        1e-5);
+    }
+}
+
+/* ---- families -------------------------------------------------------------------------------- */
+
+static void learn_by(bool dora)
+{
     static const char *const names[] = { "train-llama", "gpt2",   "bert-fill", "deepseek-v2",
                                          "mixtral",     "gemma2", "train-gpt2" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -320,17 +408,24 @@ static void families_learn(void **state)
         real first = 0, last = 0;
         open_golden(&p.f, names[i]);
         pupil_draw(&p, 4, 12, 5, (int)p.f.model.n_vocab);
-        pupil_begin(&p, "r=4", NULL,
+        pupil_begin(&p, dora ? "r=4,dora" : "r=4", NULL,
                     (learner_options){ .n_thread = 2, .recompute = i % 2, .adamw = adam });
         for (int step = 0; step < 12; step++) {
             last = pupil_step(&p, 1e-2);
             first = step ? first : last;
         }
-        print_message("%s: %d adapted, loss %.3f to %.3f\n", names[i], (int)p.ready.from.n_part,
-                      (double)first, (double)last);
+        print_message("%s%s: %d adapted, loss %.3f to %.3f\n", names[i], dora ? ", gains" : "",
+                      (int)p.ready.from.n_part, (double)first, (double)last);
         assert_true(last < (real)0.97 * first);
         pupil_end(&p);
     }
+}
+
+static void families_learn(void **state)
+{
+    (void)state;
+    learn_by(false);
+    learn_by(true);
 }
 
 /* ---- the directory --------------------------------------------------------------------------- */
@@ -339,19 +434,21 @@ static void written_computes_the_same(void **state)
 {
     (void)state;
     static const char *const bases[] = { "llama-gqa", "gpt2", "phi3", "qwen2" };
-    for (int b = 0; b < 4; b++) {
+    static const char *const specs[] = { "r=4,alpha=7", "r=4,alpha=7,dora" };
+    for (int k = 0; k < 8; k++) {
+        const int b = k / 2;
         static lora_pupil p;
         float want[512], found[512];
         peft_contents c;
         ready_adapter again;
         weft_error err = { 0 };
         char name[40];
-        snprintf(name, sizeof name, "adapter-%d", b);
+        snprintf(name, sizeof name, "adapter-%d", k);
         const char *directory = temp_path(name);
         open_golden(&p.f, bases[b]);
         const int64_t V = p.f.model.n_vocab;
         pupil_draw(&p, 4, 12, 5, (int)V);
-        pupil_begin(&p, "r=4,alpha=7", NULL, (learner_options){ .n_thread = 1, .adamw = adam });
+        pupil_begin(&p, specs[k % 2], NULL, (learner_options){ .n_thread = 1, .adamw = adam });
         for (int step = 0; step < 3; step++)
             pupil_step(&p, 1e-2);
         logits_of(&p, &p.ready.set, want, V);
@@ -398,7 +495,10 @@ static void wrong_specs(void **state)
     refused("r=", "lora: r is");
     refused("alpha=-1", "alpha");
     refused("rank=3", "expected r=N");
-    refused("dora", "DoRA");
+    refused("dora=1", "expected r=N");
+    refused("dora,dropout=0.1", "expected dropout=0");
+    refused("dora,targets=embed_tokens", "expected matrices with dora");
+    refused("dora,init=/nowhere", "expected init and dropout only");
     refused("targets=", "expected r=N");
     refused("targets=q_proj++", "has no name");
     refused("targets=q_prj", "matches no matrix");
@@ -442,6 +542,7 @@ int main(void)
         TEST("lora: dropout changes training", dropout_drops),
         TEST("lora: a quantised base learns like a float one", quantised_bases_learn),
         TEST("lora: gradients go through every stored format", every_format_has_a_gradient),
+        TEST("lora: gains are divided by the norms of outputs", norms_are_of_rows),
         TEST("lora: models of all kinds learn", families_learn),
         TEST("lora: the written directory computes the same bits", written_computes_the_same),
         TEST("lora: wrong specifications are refused", wrong_specs),

@@ -91,8 +91,8 @@ typedef struct asked {
     int64_t bucket_chunks;
     bool fast;
     double limit;
-    const char *run;      /* checkpoints; or NULL */
-    const char *continued; /* the run that it goes on with */
+    const char *run;       /* checkpoints; or NULL */
+    const char *continued; /* the run that it continues */
 } asked;
 
 /* And what it came to, on each rank. */
@@ -377,7 +377,7 @@ static void same_files(const char *a, const char *b, const char *name)
     free(text[1]);
 }
 
-/* Any number of ranks writes the files of one, and any number goes on from them. */
+/* Any number of ranks writes the files of one, and any number resumes from them. */
 static void checkpoints_are_those_of_one(void **state)
 {
     (void)state;
@@ -386,7 +386,10 @@ static void checkpoints_are_those_of_one(void **state)
     outcome one, all[8];
     a.bucket_chunks = 4;
     for (int i = 0; i < 3; i++)
-        snprintf(runs[i], sizeof runs[i], "%s", temp_path(i == 0 ? "run-1" : i == 1 ? "run-4" : "run-8"));
+        snprintf(runs[i], sizeof runs[i], "%s",
+                 temp_path(i == 0   ? "run-1"
+                           : i == 1 ? "run-4"
+                                    : "run-8"));
     a.run = runs[0];
     run_ranks(&a, 1, 0, -1, &one);
     drop(&one, 1);

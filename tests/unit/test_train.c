@@ -892,7 +892,7 @@ static void the_norm_is_summed_by_chunks(void **state)
         host_plain(&h);
         pool *threads_of = pool_new(threads, &h.mem, NULL);
         assert_non_null(threads_of);
-        const params p = { .grad = g, .n = N, .chunk_sum = room };
+        const params p = { .grad = g, .n = N, .n_own = 4, .chunk_sum = room };
         const double norm = params_norm(&p, threads_of), expected = sqrt(total);
         assert_memory_equal(&norm, &expected, sizeof norm);
         pool_free(threads_of);

@@ -7,7 +7,8 @@
 
 enum { N_STEP = 6, MOST_VOCAB = 64 };
 
-static const char *text, *base;
+static const char *text;
+static char base[256]; /* its path, once it is there */
 
 static char *whole_file(const char *directory, const char *name, size_t *n)
 {
@@ -58,7 +59,7 @@ static weft_train_options options_for(const char *out)
 static const char *base_model(void)
 {
     weft_error err = { 0 };
-    if (base)
+    if (*base)
         return base;
     static char words[4096];
     for (size_t i = 0; i < sizeof words; i++)
@@ -73,17 +74,37 @@ static const char *base_model(void)
     o.d_ff = 96;
     if (weft_train(&o, NULL, &err) != WEFT_OK)
         fail_msg("%s", err.message);
-    return base = o.out;
+    snprintf(base, sizeof base, "%s", o.out);
+    return base;
 }
 
-static weft_train_options adapting(const char *out)
+enum { N_KIND = 2 };
+
+static const struct {
+    const char *name, *spec;
+} kinds[N_KIND] = { { "lora", "r=4,alpha=8,dropout=0.1" }, { "dora", "r=4,alpha=8,dora" } };
+
+/* The path of a run that trains this kind of adapter. */
+static const char *place(const char *name, int kind)
+{
+    char own_name[60];
+    snprintf(own_name, sizeof own_name, "%s-%s", name, kinds[kind].name);
+    return temp_path(own_name);
+}
+
+static weft_train_options adapting_kind(const char *name, int kind)
 {
     const char *from = base_model();
-    weft_train_options o = options_for(out);
+    weft_train_options o = options_for(place(name, kind));
     o.model = from;
-    o.lora = "r=4,alpha=8,dropout=0.1";
+    o.lora = kinds[kind].spec;
     o.lr = 1e-2;
     return o;
+}
+
+static weft_train_options adapting(const char *name)
+{
+    return adapting_kind(name, 0);
 }
 
 static void must_train(const weft_train_options *o, weft_train_info *info)
@@ -137,14 +158,13 @@ static bool look(void *ud, const weft_train_progress *p, weft_model *m)
     return !s->stop_at || p->step < s->stop_at;
 }
 
-/* The written directory, opened again. */
-static void written_is_trained(void **state)
+static void check_written(int kind)
 {
-    (void)state;
     static seen s;
     float found[MOST_VOCAB] = { 0 };
     weft_error err = { 0 };
-    weft_train_options o = adapting(temp_path("adapter"));
+    weft_train_options o = adapting_kind("adapter", kind);
+    s = (seen){ 0 };
     o.progress = look;
     o.progress_ud = &s;
     must_train(&o, NULL);
@@ -166,19 +186,26 @@ static void written_is_trained(void **state)
     assert_null(whole_file(o.out, "config.json", &n)); /* it is not a model */
 }
 
-static void resumed_is_whole(void **state)
+/* The written directory, opened again. */
+static void written_is_trained(void **state)
 {
     (void)state;
+    for (int kind = 0; kind < N_KIND; kind++)
+        check_written(kind);
+}
+
+static void check_resumed(int kind)
+{
     static seen s;
     for (int way = 0; way < 2; way++) {
-        weft_train_options o = adapting(temp_path(way ? "whole-2" : "whole-1"));
+        weft_train_options o = adapting_kind(way ? "whole-2" : "whole-1", kind);
         o.n_part = way ? 2 : 1;
         o.n_group = way ? 2 : 0;
         o.recompute = way;
         o.threads = 1 + way;
         must_train(&o, NULL);
         const char *whole = o.out;
-        o.out = temp_path(way ? "part-2" : "part-1");
+        o.out = place(way ? "part-2" : "part-1", kind);
         s = (seen){ .stop_at = 3 };
         o.progress = look;
         o.progress_ud = &s;
@@ -194,22 +221,54 @@ static void resumed_is_whole(void **state)
     }
 }
 
+static void resumed_is_whole(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < N_KIND; kind++)
+        check_resumed(kind);
+}
+
+/* A run that continues from the adapter of another computes what that did. */
+static void init_continues(void **state)
+{
+    (void)state;
+    static seen one, two;
+    for (int kind = 0; kind < N_KIND; kind++) {
+        weft_train_options o = adapting_kind("from", kind);
+        char spec[600];
+        one = two = (seen){ 0 };
+        o.progress = look;
+        o.progress_ud = &one;
+        must_train(&o, NULL);
+        snprintf(spec, sizeof spec, "init=%s", o.out);
+        o.out = place("continued", kind);
+        o.lora = spec;
+        o.progress_ud = &two;
+        must_train(&o, NULL);
+        assert_memory_equal(two.first, one.last, sizeof one.last);
+        assert_true(memcmp(two.last, two.first, sizeof two.last) != 0);
+    }
+}
+
 /* The peak is below that of full training, and a cap one tenth above it suffices. */
 static void memory_is_told(void **state)
 {
     (void)state;
-    weft_train_info info = { .struct_size = sizeof info };
-    weft_train_options o = adapting(temp_path("told"));
     weft_train_options full = options_for(temp_path("told-full"));
     full.model = base;
     weft_train_info all = { .struct_size = sizeof all };
     must_train(&full, &all);
-    must_train(&o, &info);
-    print_message("adapter: peak %zu bytes; all weights: %zu\n", info.bytes_peak, all.bytes_peak);
-    assert_true(info.bytes_peak < all.bytes_peak);
-    o.out = temp_path("capped");
-    o.ram_max = info.bytes_peak + info.bytes_peak / 10;
-    must_train(&o, &info); /* the plan is within a tenth */
+    for (int kind = 0; kind < N_KIND; kind++) {
+        weft_train_info info = { .struct_size = sizeof info };
+        weft_train_options o = adapting_kind("told", kind);
+        must_train(&o, &info);
+        print_message("%s: peak %zu bytes; all weights: %zu\n", kinds[kind].name, info.bytes_peak,
+                      all.bytes_peak);
+        assert_true(info.bytes_peak < all.bytes_peak);
+        o.out = place("capped", kind);
+        o.ram_max = info.bytes_peak + info.bytes_peak / 10;
+        must_train(&o, &info); /* the plan is within a tenth */
+    }
 }
 
 static void refused(weft_train_options o, const char *says)
@@ -224,20 +283,20 @@ static void refusals(void **state)
 {
     (void)state;
     const char *one = "blk.*";
-    weft_train_options o = adapting(temp_path("refused"));
+    weft_train_options o = adapting("refused");
     o.bf16 = true;
     refused(o, "bf16");
-    o = adapting(temp_path("refused"));
+    o = adapting("refused");
     o.frozen = &one;
     o.n_frozen = 1;
     refused(o, "frozen");
-    o = adapting(temp_path("refused"));
+    o = adapting("refused");
     o.model = NULL;
     refused(o, "no model");
-    o = adapting(temp_path("refused"));
+    o = adapting("refused");
     o.lora = "r=4,targets=nothing";
     refused(o, "matches no matrix");
-    o = adapting(temp_path("kept"));
+    o = adapting("kept");
     must_train(&o, NULL);
     refused(o, "has a checkpoint");
     o.resume = true;
@@ -248,6 +307,13 @@ static void refusals(void **state)
     for (int i = 0; i < 4; i++) {
         o.lora = others[i];
         refused(o, "this run has seed");
+    }
+    for (int kind = 0; kind < N_KIND; kind++) {
+        o = adapting_kind("other-kind", kind);
+        must_train(&o, NULL);
+        o.resume = true;
+        o.lora = kinds[1 - kind].spec;
+        refused(o, kind ? "has gains (DoRA)" : "has no gains (DoRA)");
     }
     static const char pairs[] = "{\"prompt\": \"ab\", \"chosen\": \"c\", \"rejected\": \"de\"}\n"
                                 "{\"prompt\": \"ba\", \"chosen\": \"cd\", \"rejected\": \"d\"}\n";
@@ -286,7 +352,7 @@ static void no_saved_sessions(void **state)
 {
     (void)state;
     int n = 0;
-    weft_train_options o = adapting(temp_path("sessions"));
+    weft_train_options o = adapting("sessions");
     o.progress = save_session;
     o.progress_ud = &n;
     must_train(&o, NULL);
@@ -299,6 +365,7 @@ int main(void)
         TEST("train --lora: the written directory computes what the trainer did",
              written_is_trained),
         TEST("train --lora: a stopped run resumes to the same bytes", resumed_is_whole),
+        TEST("train --lora: init continues from an adapter", init_continues),
         TEST("train --lora: memory is less than for all weights, and as planned", memory_is_told),
         TEST("train --lora: what does not work is refused", refusals),
         TEST("train --lora: no session is saved with an unfinished adapter", no_saved_sessions),

@@ -46,6 +46,20 @@ int64_t numbers(const tensor *t)
     return t->n_dim > 1 ? rows(t) * cols(t) : cols(t);
 }
 
+tensor *frozen_q8_0(void)
+{
+    static uint8_t blocks[3][34];
+    static tensor frozen = { .name = "w.weight", .n_dim = 2, .shape = { 3, 32 }, .stride = 32 };
+    real x[32];
+    for (int o = 0; o < 3; o++) {
+        fill_normal(x, 32, 33, (uint64_t)o, 1);
+        dtype_q8_0.encode(blocks[o], x, 32);
+    }
+    frozen.type = &dtype_q8_0;
+    frozen.data = blocks;
+    return &frozen;
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 #define FIRST_POS 2
@@ -83,6 +97,13 @@ void sources_of(rig *g)
     }
     g->src.n_row = at;
     g->run.at.src = &g->src;
+}
+
+void spread_targets(rig *g, int n_vocab)
+{
+    for (int i = 0; i < g->batch.n_row; i++)
+        if (g->row[i].target != NO_TARGET)
+            g->row[i].target = 53 * i % n_vocab;
 }
 
 /* ---- the check ------------------------------------------------------------------------------- */
@@ -145,12 +166,9 @@ static void broken_backward(run *r, const node *n)
             grad_row(n->in[0], i)[k] *= -1;
 }
 
-static void differentiate(rig *g, build_fn *build, bool break_it)
+static void backward_once(rig *g, build_fn *build, bool break_it)
 {
     op broken = { .name = "broken", .backward = broken_backward };
-    for (int i = 0; i < MAX_LEAF; i++)
-        if (g->leaf[i])
-            g->leaf[i]->grad_written = false;
     run_begin(&g->run, &g->batch);
     tape_begin(&g->run, &g->tape);
     g->run.at.block = 1;
@@ -161,6 +179,14 @@ static void differentiate(rig *g, build_fn *build, bool break_it)
         g->tape.last->op = &broken;
     }
     tape_backward(&g->run, y, g->dy);
+}
+
+static void differentiate(rig *g, build_fn *build, bool break_it)
+{
+    for (int i = 0; i < MAX_LEAF; i++)
+        if (g->leaf[i])
+            g->leaf[i]->grad_written = false;
+    backward_once(g, build, break_it);
 }
 
 void rig_case(rig *g, const rig_size *size, int threads, build_fn *build, bool break_it)
@@ -263,5 +289,25 @@ void check_threads(const rig_size *size, const grad_case *cases, size_t n)
             rig_free(&many);
         }
         rig_free(&one);
+    }
+}
+
+void check_twice(const rig_size *size, const grad_case *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        rig once, twice;
+        if (strcmp(cases[i].op, "cross_entropy") == 0)
+            continue; /* is the only reader of its logits */
+        rig_case(&once, size, 2, cases[i].build, false);
+        rig_case(&twice, size, 2, cases[i].build, false);
+        backward_once(&twice, cases[i].build, false);
+        for (int l = 0; once.leaf[l]; l++) {
+            const int64_t n_value = numbers(once.leaf[l]);
+            for (int64_t k = 0; k < n_value; k++)
+                once.leaf[l]->grad[k] *= 2;
+            assert_close(cases[i].name, twice.leaf[l]->grad, once.leaf[l]->grad, n_value, 1e-13);
+        }
+        rig_free(&once);
+        rig_free(&twice);
     }
 }

@@ -61,6 +61,12 @@ tensor *leaf(rig *g, int64_t n_row, int64_t n_col);
 tensor *vector_leaf(rig *g, int64_t n);
 int64_t numbers(const tensor *t);
 
+/* A weight [3, 32] in Q8_0, which has no gradient. */
+tensor *frozen_q8_0(void);
+
+/* Gives rows of the loss targets below n_vocab. */
+void spread_targets(rig *g, int n_vocab);
+
 /* Gives each of the two sequences the other's source to read. */
 void sources_of(rig *g);
 
@@ -72,6 +78,9 @@ bool check_cases(const rig_size *size, const grad_case *cases, size_t n);
 
 /* Fails unless every case has the same gradients, bit by bit, on 1, 2 and 4 threads. */
 void check_threads(const rig_size *size, const grad_case *cases, size_t n);
+
+/* Fails unless a second backward onto the same gradients doubles them: later writers add. */
+void check_twice(const rig_size *size, const grad_case *cases, size_t n);
 
 /* Attention in all its forms, at any size: attention_cases.c. */
 build_fn build_attention, build_window, build_in_keys, build_full, build_bias, build_cross,

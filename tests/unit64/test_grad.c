@@ -69,16 +69,7 @@ static tensor *build_linear(rig *g)
 /* Quantised weights have no gradient, but their inputs do. */
 static tensor *build_frozen(rig *g)
 {
-    static uint8_t blocks[3][34];
-    static tensor frozen = { .name = "w.weight", .n_dim = 2, .shape = { 3, 32 }, .stride = 32 };
-    real x[32];
-    for (int o = 0; o < 3; o++) {
-        fill_normal(x, 32, 33, (uint64_t)o, 1);
-        dtype_q8_0.encode(blocks[o], x, 32);
-    }
-    frozen.type = &dtype_q8_0;
-    frozen.data = blocks;
-    const weight w = { "w", &frozen, NULL };
+    const weight w = { "w", frozen_q8_0(), NULL };
     return linear(&g->run, leaf(g, 7, 32), &w);
 }
 
@@ -413,28 +404,10 @@ static void threads_do_not_matter(void **state)
     check_threads(&size, cases, N_CASE);
 }
 
-/* Later writers add: a second backward onto the same gradients doubles them. */
 static void twice_is_double(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_CASE; i++) {
-        if (strcmp(cases[i].op, "cross_entropy") == 0)
-            continue; /* is the only reader of its logits */
-        rig g;
-        real once[MAX_LEAF][256];
-        rig_case(&g, &size, 2, cases[i].build, false);
-        for (int l = 0; g.leaf[l]; l++)
-            for (int64_t k = 0; k < numbers(g.leaf[l]); k++)
-                once[l][k] = 2 * g.leaf[l]->grad[k];
-        run_begin(&g.run, &g.batch);
-        tape_begin(&g.run, &g.tape);
-        g.run.at.block = 1;
-        g.n_leaf = 0;
-        tape_backward(&g.run, cases[i].build(&g), g.dy);
-        for (int l = 0; g.leaf[l]; l++)
-            assert_close(cases[i].name, g.leaf[l]->grad, once[l], numbers(g.leaf[l]), 1e-13);
-        rig_free(&g);
-    }
+    check_twice(&size, cases, N_CASE);
 }
 
 static void planted_sign(void **state)
@@ -500,9 +473,7 @@ static void loss_in_parts_is_the_loss(void **state)
     rig g;
     rig_init(&g, &size, 2);
     g.run.loss_numbers = 1;
-    for (int i = 0; i < g.batch.n_row; i++)
-        if (g.batch.row[i].target != NO_TARGET)
-            g.batch.row[i].target = 53 * i % LOSS_V;
+    spread_targets(&g, LOSS_V);
     const real whole = loss_and_gradients(&g, false, grads[0]);
     assert_true(fabs(loss_and_gradients(&g, true, grads[1]) - whole) < 1e-14);
     assert_close("gradients", grads[1], grads[0], LOSS_N, 1e-13);
