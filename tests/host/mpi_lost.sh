@@ -1,6 +1,6 @@
 #!/bin/sh
 # mpi_lost.sh NAME WEFT GOLDEN MPIRUN... - weft train under mpirun, one of whose ranks is killed or stopped: the job ends
-# in seconds, and any number of ranks goes on from the newest checkpoint to the bits of a run that nothing happened to.
+# in seconds, and any number of ranks resumes from the newest checkpoint, with the bits of a run that nothing happened to.
 # NAME is openmpi or mpich, MPIRUN its launcher and flags. KILL_LIBRARY in the environment is kill_at.c,
 # compiled: with it rank 0 is killed before and after its system calls that touch the run.
 #

@@ -71,9 +71,9 @@ refuses()
     refuses "three ranks" 3 "3 ranks; expected a power of two" -d text $small --groups 8
     refuses "more ranks than groups" 4 "4 ranks, but 2 groups a step; give --groups 4" -d text $small --groups 2
     refuses "--tensors" 2 "tensors are shown by a run of one" -d text $small --groups 2 --tensors 1
-    refuses "data that are not there, of a new model" 4 "nothing: cannot open" -d nothing $small --groups 4
-    refuses "data that are not there, of a model" 4 "nothing: cannot open" adapted-f32 -d nothing --groups 4 -c 16
-    refuses "a model that is not there" 4 "no-model" ./no-model -d text --groups 4
+    refuses "missing data of a new model" 4 "nothing: cannot open" -d nothing $small --groups 4
+    refuses "missing data of a model" 4 "nothing: cannot open" adapted-f32 -d nothing --groups 4 -c 16
+    refuses "a missing model" 4 "no-model" ./no-model -d text --groups 4
     check "refused: $name: a directory that another run has" held_directory
     check "refused: $name: a model of which one rank has an empty directory" one_without "rank 1 of 4: .*adapted-f32" adapted-f32 \
         -d "$PWD/text" --groups 4 -c 16 --out "$PWD/tuned"

@@ -65,7 +65,11 @@ static pupil pupil_of(int i)
         [EXPERTS] = { "mixtral", 67, 16, { 0 }, 0 },
         [BIASED_EXPERTS] = { "deepseek-v3", 67, 16, { 0 }, 0 },
         [PAIRS] = { "bart", 61, 16, { true, WEFT_OBJECTIVE_INFILL, 2, 2, 3, { 0 }, 0 }, 0 },
-        [SPANS] = { "t5", 64, 16, { true, WEFT_OBJECTIVE_SPANS, 0, 1, -1, { 63, 62, 61, 60 }, 4 }, 0 },
+        [SPANS] = { "t5",
+                    64,
+                    16,
+                    { true, WEFT_OBJECTIVE_SPANS, 0, 1, -1, { 63, 62, 61, 60 }, 4 },
+                    0 },
         [MASKS] = { "bert-fill", 67, 4, { 0 }, 3 },
     };
     if (i == LARGE)
