@@ -13,7 +13,7 @@ if [ "${WEFT_TEST_LONG:-}" ]; then
 elif [ "${WEFT_TEST_QUICK:-}" ]; then
     moments=3 n_call=2
 else
-    moments="1 6" n_call=6
+    moments=5 n_call=4
 fi
 
 # Each rank leaves its process number. Rank 0 may have a library loaded before others.
