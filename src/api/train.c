@@ -323,6 +323,7 @@ OWN_FRAME static weft_status prepare(training *t, const char *from, bool made, c
     if (status == WEFT_OK)
         status = trainer_init(&t->trainer, &t->model->model, &t->data, &inner, err);
     t->has_trainer = status == WEFT_OK;
+    status = train_job_agree(t->job, status, err);
     if (status == WEFT_OK && *c->path)
         status = resume(t, c, err);
     else if (status == WEFT_OK)
@@ -451,8 +452,11 @@ static weft_status begin_ranks(const weft_train_options *o, train_job *job, run_
                                                  status == WEFT_OK ? err : NULL);
         return status == WEFT_OK ? told : status;
     }
-    const weft_status status = train_job_start(job, WEFT_OK, made, c->path, sizeof c->path, err);
-    return status == WEFT_OK && *c->path ? checkpoint_open(c, h, err) : status;
+    weft_status status = train_job_start(job, WEFT_OK, made, c->path, sizeof c->path, err);
+    if (status != WEFT_OK || !*c->path)
+        return status;
+    status = checkpoint_open(c, h, err);
+    return status == WEFT_OK ? WEFT_OK : train_job_agree(job, status, err);
 }
 
 static weft_status train_in_job(const weft_train_options *o, train_job *job, weft_train_info *info,
@@ -491,6 +495,9 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     if (!o.out || !*o.out)
         return weft_fail(err, WEFT_EINVAL, "no directory for the run given");
     weft_status status = train_job_begin(&job, &o, err);
+    weft_train_info own = { .rank = rank_of(&job.ranks), .n_rank = n_rank(&job.ranks) };
+    if (info)
+        copy_result(info, info->struct_size, &own, sizeof own);
     if (status != WEFT_OK)
         return status;
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
@@ -498,9 +505,6 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     take_budget(&whole, o.ram_max, o.budget);
     o.budget = &whole;
     take_memory(&h, 0, &whole);
-    weft_train_info own = { .rank = rank_of(&job.ranks), .n_rank = n_rank(&job.ranks) };
-    if (info)
-        copy_result(info, info->struct_size, &own, sizeof own);
     status = train_in_job(&o, &job, info, &h, err);
     return status == WEFT_OK ? WEFT_OK : err->code; /* a failed allocation has two codes */
 }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # mpi_lost.sh NAME WEFT GOLDEN MPIRUN... - weft train under mpirun, one of whose ranks is killed or stopped: the job ends
-# in seconds, and any number of ranks goes on from the newest checkpoint to the bits of a run that nothing happened to.
-# NAME is openmpi or mpich, MPIRUN its launcher and flags. KILL_AT in the environment is kill_at.c, compiled: with it
-# rank 0 is killed before and after its system calls that touch the run.
+# in seconds, and any number of ranks resumes from the newest checkpoint, with the bits of a run that nothing happened to.
+# NAME is openmpi or mpich, MPIRUN its launcher and flags. KILL_LIBRARY in the environment is kill_at.c,
+# compiled: with it rank 0 is killed before and after its system calls that touch the run.
 #
 # WEFT_TEST_QUICK: fewer kills. WEFT_TEST_LONG: more of them, and all system calls.
 . "$(dirname "$0")/mpi_train.sh"
@@ -13,19 +13,19 @@ if [ "${WEFT_TEST_LONG:-}" ]; then
 elif [ "${WEFT_TEST_QUICK:-}" ]; then
     moments=3 n_call=2
 else
-    moments="1 6" n_call=6
+    moments=5 n_call=4
 fi
 
 # Each rank leaves its process number. Rank 0 may have a library loaded before others.
 cat >rank.sh <<'END'
 rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}
-[ "$rank" = 0 ] && [ "${KILL_DIR:-}" ] && LD_PRELOAD=$KILL_AT && export LD_PRELOAD
+[ "$rank" = 0 ] && [ "${KILL_DIR:-}" ] && LD_PRELOAD=$KILL_LIBRARY && export LD_PRELOAD
 echo $$ >pid.new.$rank && mv pid.new.$rank pid.$rank
 exec "$@"
 END
 
 model_options gpt2 f32
-train="$model -b 8 --groups 4 -n 12 --save-every 2 --eval-every 6 -t 1"
+train="$model -b 8 --groups 4 -n 12 --save-every 2 --eval-every 6 -t 1" last=12
 
 now() { echo $(($(date +%s%N) / 1000000)); } # ms
 
@@ -73,14 +73,24 @@ none_left()
     done
 }
 
-# resumes RANKS: goes on to the end, with the bits of `whole`.
+# resumes RANKS: goes on to the end, with the bits of `whole`. A checkpoint beside half of one is step-N-2.
 resumes()
 {
     # shellcheck disable=SC2086
     on "$1" "$weft" train $train --out run --resume >resumed.log 2>&1 || { cat job.log resumed.log; return 1; }
-    for file in model.safetensors step-00000012/state.weft step-00000012/manifest.json; do
-        cmp whole/$file run/$file || return 1
+    newest=$(find run -name manifest.json -path "*/step-000000$last*")
+    for file in model.safetensors state.weft manifest.json; do
+        cmp "whole/step-000000$last/$file" "${newest%/*}/$file" || return 1
     done
+    cmp whole/model.safetensors run/model.safetensors
+}
+
+# The run that nothing happens to, of $train and $last steps.
+whole()
+{
+    rm -rf whole
+    # shellcheck disable=SC2086
+    "$weft" train $train --out whole >whole.log 2>&1 || cat whole.log
 }
 
 # ---- a rank is killed ----
@@ -97,8 +107,7 @@ killed_after() # RANK STEP
     [ $code -ne 0 ] && [ $took -lt 10000 ] && none_left
 }
 
-# shellcheck disable=SC2086
-"$weft" train $train --out whole >whole.log 2>&1 || cat whole.log
+whole
 : >times
 again=1
 for rank in 0 1 3; do
@@ -132,5 +141,50 @@ check "lost: $name: rank 1 is stopped, and the others name it" stopped_after 1 2
 check "lost: $name: 2 ranks go on to the same bits" resumes 2
 check "lost: $name: rank 0 is stopped, and the others name it" stopped_after 0 2 30000
 check "lost: $name: 4 ranks go on to the same bits" resumes 4
+
+# ---- rank 0 is killed at a system call ----
+
+# The run from its start to its end: a new model, checkpoints of steps 0 to 2, of which the first is removed.
+killed_at() # EDGE
+{
+    rm -rf run count
+    KILL_AT=$1
+    begins 2
+    since=$(now)
+    ends
+    longest=$((took > longest ? took : longest))
+    [ $code -ne 0 ] && [ "$(cat count)" -eq "$1" ] && [ $took -lt 20000 ] && none_left || { cat job.log; return 1; }
+    resumes "$again" || return 1
+    again=$((again < 4 ? again * 2 : 1))
+}
+
+edges() # as many of them as asked for
+{
+    longest=0 again=1 edge=$first
+    while [ $edge -le "$n_edge" ]; do
+        killed_at $edge || { echo "at edge $edge"; return 1; }
+        edge=$((edge + step))
+    done
+    echo "lost: $name: rank 0 of 2 killed at $n_call of $n_edge edges of system calls: a job took at most $longest ms" >>times
+}
+
+if [ "${KILL_LIBRARY:-}" ]; then
+    train="$model -b 4 --groups 4 -n 2 --save-every 1 -t 1" last=02
+    whole
+    KILL_DIR=$PWD/run KILL_COUNT=$PWD/count
+    export KILL_DIR KILL_COUNT KILL_AT
+    rm -rf run
+    KILL_AT=0
+    begins 2
+    since=$(now)
+    ends
+    n_edge=$(cat count)
+    check "lost: $name: the system calls of a run are counted" [ "${n_edge:=0}" -gt 100 ]
+    [ $n_call != all ] || n_call=$n_edge
+    step=$((n_edge / n_call)) first=$(((step + 1) / 2))
+    check "lost: $name: rank 0 killed at $n_call of $n_edge edges of system calls, any number of ranks goes on" edges
+else
+    skip "lost: $name: rank 0 killed at system calls" "no library to preload"
+fi
 cat times
 exit $n_failed

@@ -6,7 +6,7 @@ shift 3
 launcher=$*
 . "$(dirname "$0")/say.sh"
 unset WEFT_MPI
-cd "$work" || exit 2
+work=$(cd "$work" && pwd -P) && cd "$work" || exit 2
 
 # Text, pictures of 4 x 4 that are bright or dark, and golden models with a tokenizer of characters.
 make_data()
