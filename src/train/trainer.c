@@ -26,17 +26,6 @@ static int64_t validation_parts(const trainer *t)
     return (t->data->validation.n_in_order + t->opt.n_sample - 1) / t->opt.n_sample;
 }
 
-int trainer_groups(const trainer *t)
-{
-    return t->opt.learner.n_group > 1 ? t->opt.learner.n_group : 1;
-}
-
-ranks *trainer_ranks(const trainer *t)
-{
-    static ranks alone;
-    return t->opt.learner.reduce.ranks ? t->opt.learner.reduce.ranks : &alone;
-}
-
 /* n things that ranks share evenly: as many for each, so that all blocks have one size. */
 static int64_t each_of(const trainer *t, int64_t n)
 {
@@ -107,34 +96,6 @@ void trainer_free(trainer *t)
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
-
-int64_t trainer_samples(const trainer *t)
-{
-    return (int64_t)t->opt.n_sample * t->opt.n_part;
-}
-
-/* The first sample of group g; if the division leaves a remainder, the first groups have one more
- * sample. */
-static int64_t group_start(const trainer *t, int64_t g)
-{
-    const int64_t n = trainer_samples(t), G = trainer_groups(t);
-    return g * (n / G) + (g < n % G ? g : n % G);
-}
-
-/* Number of parts of at most n_sample samples in the groups before g. */
-static int64_t parts_before(const trainer *t, int64_t group)
-{
-    int64_t parts = 0;
-    for (int64_t g = 0; g < group; g++)
-        parts += (group_start(t, g + 1) - group_start(t, g) + t->opt.n_sample - 1) /
-                 t->opt.n_sample;
-    return parts;
-}
-
-int64_t trainer_parts(const trainer *t)
-{
-    return parts_before(t, trainer_groups(t));
-}
 
 /* What the mean of a loss is over. */
 static int64_t n_counted(const batch *b)
@@ -237,10 +198,10 @@ static weft_status add_own_groups(trainer *t, weft_error *err)
     const double all = (double)data_targets(&t->data->train, t->opt.seed, t->state.cursor,
                                             trainer_samples(t));
     weft_status status = learner_begin(&t->learner, err);
-    t->learner.n_backward += (uint64_t)parts_before(t, g0);
+    t->learner.n_backward += (uint64_t)trainer_parts_before(t, g0);
     for (int64_t g = g0; g < g0 + each && status == WEFT_OK; g++)
-        status = add_group(t, group_start(t, g), group_start(t, g + 1), g == g0 + each - 1, all,
-                           &t->sums[g], err);
+        status = add_group(t, trainer_group_start(t, g), trainer_group_start(t, g + 1),
+                           g == g0 + each - 1, all, &t->sums[g], err);
     t->learner.n_backward = before + (uint64_t)trainer_parts(t);
     return status;
 }

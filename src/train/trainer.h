@@ -134,6 +134,10 @@ int trainer_groups(const trainer *t);
 int64_t trainer_samples(const trainer *t);
 int64_t trainer_parts(const trainer *t);
 
+/* The first sample of a group, and the parts of the groups before it. */
+int64_t trainer_group_start(const trainer *t, int64_t g);
+int64_t trainer_parts_before(const trainer *t, int64_t group);
+
 /* The ranks of the run; never NULL. */
 ranks *trainer_ranks(const trainer *t);
 
