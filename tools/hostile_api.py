@@ -133,7 +133,7 @@ MODES = {
     "weft_train_options.frozen": "AA", "weft_train_options.sample": "AA", "weft_input.ids": "f->images ? ACCEPT : REFUSE, ACCEPT",
     "weft_input.features": "f->images ? REFUSE : ACCEPT, ACCEPT", "weft_beam_options.session": "AA", "weft_beam_options.source": "f->source ? REFUSE : ACCEPT, ACCEPT",
     **{f"weft_train_options.{text}": "AA" for text in ("model", "preset", "arch", "tokenizer", "separator", "columns",
-                                                       "validation_data", "chat_template", "lora")},
+                                                       "validation_data", "chat_template", "lora", "mpi")},
     "weft_train.options.out": "RR", "weft_data_open.options.out": "AA", "weft_text_score.data.out": "AA",
 }
 

@@ -30,7 +30,8 @@ ROOMS = {
     "adapt": "test_peft test_peft_write test_gguf_lora test_merge test_adapt",
     "engine": """test_engine test_sessions test_sampler_edges test_sampler test_beam test_encode test_threads test_outputs
         test_session_files test_eval""",
-    "train": "test_pairs test_labelled test_image_set test_epochs test_data test_trainer test_checkpoint test_train",
+    "dist": "test_ranks test_comm_load",
+    "train": "test_pairs test_labelled test_image_set test_epochs test_data test_trainer test_checkpoint test_train test_ranks",
     "explain": "test_report test_alignment cli:report cli:attention_map",
     "api": """test_engine test_encode test_sessions test_report cli:run cli:pictures cli:inspect cli:eval cli:encoders
         test_trainer test_hostile_api""",
