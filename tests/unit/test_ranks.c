@@ -119,6 +119,7 @@ typedef struct school {
     trainer t;
     ranks ranks;
     checkpoint from;
+    bool has_model, has_data, has_form, has_trainer;
 } school;
 
 static weft_status open_school(school *c, comm *with, const asked *a, weft_error *err)
@@ -144,15 +145,32 @@ static weft_status open_school(school *c, comm *with, const asked *a, weft_error
     const char *path = a->continued ? c->from.path : a->pupil.path;
     if (status == WEFT_OK)
         status = model_open(&c->m, path, WEFT_LOAD_COPY, &c->h, err);
+    c->has_model = status == WEFT_OK;
     if (status == WEFT_OK)
         status = data_open(&c->d, &a->ids, 1, &d, &c->h, err);
+    c->has_data = status == WEFT_OK;
     if (status == WEFT_OK)
         status = hf_form_init(&c->form, path, WEFT_LOAD_COPY, &c->h, err);
+    c->has_form = status == WEFT_OK;
     if (status == WEFT_OK)
         status = trainer_init(&c->t, &c->m, &c->d, &o, err);
+    c->has_trainer = status == WEFT_OK;
     if (status == WEFT_OK)
         c->t.learner.run.fork_cost = 0;
     return status == WEFT_OK && a->continued ? trainer_load(&c->t, &c->from, err) : status;
+}
+
+static void close_school(school *c)
+{
+    if (c->has_trainer)
+        trainer_free(&c->t);
+    if (c->has_form)
+        hf_form_free(&c->form);
+    if (c->has_data)
+        data_close(&c->d);
+    if (c->has_model)
+        model_close(&c->m);
+    checkpoint_free(&c->from);
 }
 
 static weft_status run_steps(school *c, outcome *o)
@@ -185,14 +203,10 @@ static void one_rank(comm *with, void *ud)
         o->n_own = reduce_own(&c->t.learner.reduce.opt, p->n);
         o->value = malloc((size_t)p->n * sizeof *o->value);
         memcpy(o->value, p->value, (size_t)p->n * sizeof *o->value);
-        trainer_free(&c->t);
-        hf_form_free(&c->form);
-        data_close(&c->d);
-        model_close(&c->m);
-        checkpoint_free(&c->from);
-        if (o->status == WEFT_OK && c->h.mem.used != 0)
-            o->status = WEFT_ENOMEM;
     }
+    close_school(c);
+    if (o->status == WEFT_OK && c->h.mem.used != 0)
+        o->status = WEFT_ENOMEM;
     free(c);
 }
 
