@@ -1890,10 +1890,12 @@ typedef struct weft_train_info {
 } weft_train_info;
 
 /* Trains up to step n_step, or until the caller or early stopping ends it; then writes a
- * checkpoint. In a job of several ranks, a failure of one is logged and ends all processes: with exit
- * code 75 if it may pass (a lost rank, a full disk), otherwise with 1. The same options give the same bits on every processor with fused multiply-add,
+ * checkpoint. The same options give the same bits on every processor with fused multiply-add,
  * whatever the number of threads and however often the run was stopped and resumed. info may be
- * NULL. */
+ * NULL.
+ *
+ * In a job of several ranks, a failure of one is logged and ends all processes: with exit code 75
+ * if trying again may help (a lost rank, a full disk), otherwise with 1. */
 WEFT_API weft_status weft_train(const weft_train_options *options, weft_train_info *info,
                                 weft_error *err);
 

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <sysexits.h>
 
-#define FIRST_LIMIT 600 /* seconds: the first step has no earlier one to compare with */
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static comm *job;
 static bool joined;

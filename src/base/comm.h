@@ -1,5 +1,5 @@
 /* comm.h - messages between the processes of one run, its ranks. What travels and in which order sums
- * are made is decided above (dist/reduce.h); a comm only moves bytes.
+ * are made is decided above (train/reduce.h); a comm only moves bytes.
  *
  * There are two: comm_loop.c for ranks that are threads of one process, which tests use, and
  * comm_mpi.c, a module of its own for each MPI, which is loaded when a run was started by mpirun or

@@ -5,12 +5,21 @@
 
 #include <sched.h>
 
+#define LEAST_LIMIT 60
+
+void ranks_stepped(ranks *r, double seconds)
+{
+    const double ten = 10 * seconds;
+    if (r->follows)
+        r->limit = ten > LEAST_LIMIT ? ten : LEAST_LIMIT;
+}
+
 static weft_status lost(const ranks *r, int peer, weft_error *err)
 {
     return weft_fail(err, WEFT_EIO,
-                     "rank %d of %d: no message from or to rank %d for %.0f s; its process was "
-                     "stopped, or its machine is lost; restart the run with --resume",
-                     rank_of(r), n_rank(r), peer, r->limit);
+                     "no message from or to rank %d for %.0f s; its process was stopped, or its "
+                     "machine is lost; restart the run with --resume",
+                     peer, r->limit);
 }
 
 /* Others may need the processor on which this rank would spin. */
@@ -29,7 +38,6 @@ weft_status ranks_wait(ranks *r, int ticket, int peer, weft_error *err)
         }
         sched_yield();
     }
-    r->waited += clock_seconds() - began;
     return status;
 }
 

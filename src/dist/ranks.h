@@ -13,11 +13,12 @@
 typedef enum rank_tag { TAG_SHARE, TAG_TELL, TAG_GRADIENT, TAG_VALUE, TAG_MOMENT } rank_tag;
 
 typedef struct ranks {
-    comm *comm;    /* NULL: alone */
-    double limit;  /* seconds to wait for a message before its sender counts as lost; 0: no limit */
-    bool follows;  /* the limit is set anew after each step, by its duration */
-    double waited; /* seconds spent in waiting so far */
+    comm *comm;   /* NULL: alone */
+    double limit; /* seconds to wait for a message before its sender counts as lost; 0: no limit */
+    bool follows; /* the limit is set anew after each step, by its duration */
 } ranks;
+
+#define FIRST_LIMIT 600 /* seconds, where the limit follows: there is no step yet to compare with */
 
 static inline int rank_of(const ranks *r)
 {
@@ -28,6 +29,9 @@ static inline int n_rank(const ranks *r)
 {
     return r->comm ? r->comm->size : 1;
 }
+
+/* After a step of so many seconds: a limit that follows is ten times that, and at least a minute. */
+void ranks_stepped(ranks *r, double seconds);
 
 /* Waits for a transfer with rank `peer`. After the limit it fails and names the peer. */
 weft_status ranks_wait(ranks *r, int ticket, int peer, weft_error *err);

@@ -2,17 +2,10 @@
  * share. The chunks do not depend on the number of threads, so neither do the bits. */
 #include "train/adamw.h"
 
-/* Only the block's last chunk is shorter. */
-static int64_t n_moment(const params *p)
-{
-    const bool has_last = p->n_own > 0 && own_chunk(p, p->n_own - 1) == params_chunks(p) - 1;
-    return p->n_own * PARAM_CHUNK - (has_last ? params_chunks(p) * PARAM_CHUNK - p->n : 0);
-}
-
 weft_status adamw_init(adamw *a, params *p, const adamw_options *o, weft_error *err)
 {
     *a = (adamw){ .opt = *o, .p = p };
-    const size_t n = (size_t)(n_moment(p) > 0 ? n_moment(p) : 1);
+    const size_t n = p->n_moment > 0 ? (size_t)p->n_moment : 1; /* a rank may have none */
     a->m = mem_zalloc(p->mem, n, sizeof *a->m, "optimiser state", err);
     a->v = a->m ? mem_zalloc(p->mem, n, sizeof *a->v, "optimiser state", err) : NULL;
     if (a->v)

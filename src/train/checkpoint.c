@@ -464,7 +464,7 @@ static weft_status check_file(const char *directory, const manifest_file *of, ui
     return read_end(&r, status);
 }
 
-static weft_status read_checkpoint_manifest(checkpoint *c, host *h, weft_error *err)
+weft_status checkpoint_open(checkpoint *c, host *h, weft_error *err)
 {
     char path[MAX_PATH];
     file f;
@@ -478,15 +478,10 @@ static weft_status read_checkpoint_manifest(checkpoint *c, host *h, weft_error *
     return status;
 }
 
-weft_status checkpoint_open(checkpoint *c, host *h, weft_error *err)
-{
-    return read_checkpoint_manifest(c, h, err);
-}
-
 /* Reads and checks every byte. */
 static weft_status check_files(checkpoint *c, host *h, weft_error *err)
 {
-    weft_status status = read_checkpoint_manifest(c, h, err);
+    weft_status status = checkpoint_open(c, h, err);
     if (status != WEFT_OK)
         return status;
     uint8_t *room = mem_alloc(&h->mem, READ_BYTES, "reading a checkpoint", err);

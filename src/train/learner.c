@@ -175,6 +175,21 @@ static weft_status take_params(learner *l, weft_error *err)
     return status;
 }
 
+static int64_t n_load(const learner *l)
+{
+    return l->model->n_layer * l->model->n_expert;
+}
+
+static weft_status take_loads(learner *l, weft_error *err)
+{
+    mem *m = &l->model->host->mem;
+    const size_t n = (size_t)n_load(l), R = (size_t)ranks_of(&l->opt);
+    l->load = mem_zalloc(m, n, sizeof *l->load, "loads of experts", err);
+    if (l->load && R > 1)
+        l->loads = mem_zalloc(m, R * n, sizeof *l->loads, "loads of experts", err);
+    return l->load && (R == 1 || l->loads) ? WEFT_OK : WEFT_ENOMEM;
+}
+
 weft_status learner_init(learner *l, model *m, const learner_options *o, const batch *largest,
                          weft_error *err)
 {
@@ -192,10 +207,8 @@ weft_status learner_init(learner *l, model *m, const learner_options *o, const b
         status = learner_predict(l, largest, &plan, err);
     if (status == WEFT_OK)
         status = run_init(&l->run, &m->host->mem, plan.meta, plan.data, plan.scratch, err);
-    if (status == WEFT_OK && m->n_expert > 0 &&
-        !(l->load = mem_zalloc(&m->host->mem, (size_t)(m->n_layer * m->n_expert), sizeof *l->load,
-                               "loads of experts", err)))
-        status = WEFT_ENOMEM;
+    if (status == WEFT_OK && m->n_expert > 0)
+        status = take_loads(l, err);
     if (status == WEFT_OK)
         learner_prepare(l, &l->run);
     else
@@ -216,16 +229,17 @@ void learner_free(learner *l)
     reduce_free(&l->reduce);
     params_free(&l->params);
     pool_free(l->pool);
-    if (l->load)
+    if (l->load) {
         mem_free(&l->model->host->mem, l->load);
+        mem_free(&l->model->host->mem, l->loads);
+    }
     *l = (learner){ 0 };
 }
 
 weft_status learner_begin(learner *l, weft_error *err)
 {
-    const model *m = l->model;
     params_begin(&l->params);
-    for (int64_t i = 0; l->load && i < m->n_layer * m->n_expert; i++)
+    for (int64_t i = 0; l->load && i < n_load(l); i++)
         l->load[i] = 0;
     return pool_ready(l->pool, err);
 }
@@ -333,21 +347,18 @@ double learner_update(learner *l, double lr)
 /* Rows of all ranks that each expert had. */
 static weft_status share_loads(learner *l, weft_error *err)
 {
-    const int64_t n = l->model->n_layer * l->model->n_expert;
+    const int64_t n = n_load(l);
     ranks *r = l->opt.reduce.ranks;
-    mem *m = &l->model->host->mem;
     if (!l->load)
         return WEFT_OK;
-    int64_t *all = mem_zalloc(m, (size_t)(n * n_rank(r)), sizeof *all, "loads of experts", err);
-    if (!all)
-        return WEFT_ENOMEM;
-    memcpy(all + rank_of(r) * n, l->load, (size_t)n * sizeof *all); /* bounded: by the model */
-    const weft_status status = ranks_share(r, all, (size_t)n * sizeof *all, err);
-    for (int64_t i = 0; i < n; i++)
+    memcpy(l->loads + rank_of(r) * n, l->load,
+           (size_t)n * sizeof *l->load); /* bounded: by the model */
+    const weft_status status = ranks_share(r, l->loads, (size_t)n * sizeof *l->load, err);
+    for (int64_t i = 0; i < n; i++) {
         l->load[i] = 0;
-    for (int64_t i = 0; i < n * n_rank(r); i++)
-        l->load[i % n] += all[i];
-    mem_free(m, all);
+        for (int q = 0; q < n_rank(r); q++)
+            l->load[i] += l->loads[q * n + i];
+    }
     return status;
 }
 
@@ -369,10 +380,9 @@ weft_status learner_share(learner *l, weft_error *err)
 
 void learner_load(const learner *l, double *min, double *max)
 {
-    const model *m = l->model;
     *min = *max = NAN;
-    for (int64_t i = 0; l->load && i < m->n_layer * m->n_expert; i++) {
-        const double mean = mean_load(l, i / m->n_expert), x = (double)l->load[i] / mean;
+    for (int64_t i = 0; l->load && i < n_load(l); i++) {
+        const double mean = mean_load(l, i / l->model->n_expert), x = (double)l->load[i] / mean;
         if (mean > 0) {
             *min = x >= *min ? *min : x; /* also replaces the initial NaN */
             *max = x <= *max ? *max : x;

@@ -40,6 +40,7 @@ typedef struct learner {
     pool *pool;
     uint64_t n_backward; /* backward passes so far: each has its own random numbers */
     int64_t *load;       /* rows routed to each expert in this step, [layer, expert], or NULL */
+    int64_t *loads;      /* [rank] of these, to be added; NULL for one rank */
 } learner;
 
 /* Bytes of both arenas and of scratch for a step with this batch. */

@@ -66,6 +66,12 @@ static weft_status read_targets(lora_spec *s, char *value, weft_error *err)
     return WEFT_OK;
 }
 
+static weft_status read_flag(bool *to)
+{
+    *to = true;
+    return WEFT_OK;
+}
+
 static weft_status read_item(lora_spec *s, char *item, weft_error *err)
 {
     char *value = strchr(item, '=');
@@ -77,10 +83,10 @@ static weft_status read_item(lora_spec *s, char *item, weft_error *err)
         return read_number("alpha", value, 1e-6, 1e9, &s->alpha, err);
     if (strcmp(item, "dropout") == 0)
         return read_dropout(s, value, err);
-    if (!value && (strcmp(item, "rslora") == 0 || strcmp(item, "dora") == 0)) {
-        *(*item == 'd' ? &s->dora : &s->rslora) = true;
-        return WEFT_OK;
-    }
+    if (!value && strcmp(item, "rslora") == 0)
+        return read_flag(&s->rslora);
+    if (!value && strcmp(item, "dora") == 0)
+        return read_flag(&s->dora);
     if (!value || !*value)
         return wrong(err, item);
     if (strcmp(item, "targets") == 0)

@@ -81,6 +81,7 @@ weft_status params_init(params *p, tensor **list, int64_t n, mem *from, bool bf1
         p->at[i + 1] = p->at[i] + (numbers(list[i]) + ALIGN - 1) / ALIGN * ALIGN;
     p->n = p->at[n];
     p->n_own = params_chunks(p);
+    p->n_moment = p->n;
     p->value = mem_zalloc(from, (size_t)p->n, sizeof *p->value, "parameters", err);
     p->grad = p->value ? mem_zalloc(from, (size_t)p->n, sizeof *p->grad, "gradients", err) : NULL;
     if (p->grad && bf16)
@@ -176,7 +177,7 @@ real *params_merge(params *p, int64_t k0, pool *threads)
 {
     real *sum = p->grad;
     const int64_t first = k0 / PARAM_CHUNK;
-    const int64_t n = (p->merged + PARAM_CHUNK - 1) / PARAM_CHUNK - first;
+    const int64_t n = chunks_of(p->merged) - first;
     for (int level = 0; p->waiting[level]; level++) {
         if (n > 0)
             pool_run(threads, n, add_chunk, &(summing){ p, first, p->waiting[level], sum });

@@ -43,8 +43,8 @@ typedef struct params {
     int64_t merged;    /* from here on, the current group is added to the earlier ones */
     double *chunk_sum; /* of the norm */
 
-    const int64_t *own; /* chunks that this process updates, in order; NULL: all */
-    int64_t n_own;
+    const int64_t *own;      /* chunks that this process updates, in order; NULL: all */
+    int64_t n_own, n_moment; /* their number, and the floats in them */
 } params;
 
 /* Moves n tensors, which nobody else may be using, into one block; those without data become 0. With
@@ -89,9 +89,14 @@ double params_norm_total(const params *p);
 /* Floats per chunk of work; fixed, because sums over chunks are part of the arithmetic. */
 #define PARAM_CHUNK 65536
 
+static inline int64_t chunks_of(int64_t n)
+{
+    return (n + PARAM_CHUNK - 1) / PARAM_CHUNK;
+}
+
 static inline int64_t params_chunks(const params *p)
 {
-    return (p->n + PARAM_CHUNK - 1) / PARAM_CHUNK;
+    return chunks_of(p->n);
 }
 
 /* The i-th chunk that this process updates. */

@@ -60,11 +60,6 @@ static int64_t floats(const reduce *r, span s)
     return s.c1 > s.c0 ? chunk_end(r->p, s.c1 - 1) - s.c0 * PARAM_CHUNK : 0;
 }
 
-static size_t bytes_of(const reduce *r, span s)
-{
-    return (size_t)floats(r, s) * sizeof(real); /* bounded: in memory */
-}
-
 static int64_t buckets_for(const reduce_options *o, int64_t n_chunk)
 {
     return (n_chunk + bucket_chunks(o, n_chunk) - 1) / bucket_chunks(o, n_chunk);
@@ -77,14 +72,9 @@ static int64_t own_most(const reduce_options *o, int64_t n_chunk)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static int64_t chunks_for(int64_t n)
-{
-    return (n + PARAM_CHUNK - 1) / PARAM_CHUNK;
-}
-
 int64_t reduce_own(const reduce_options *o, int64_t n)
 {
-    const int64_t n_chunk = chunks_for(n);
+    const int64_t n_chunk = chunks_of(n);
     int64_t own = 0;
     if (is_alone(o))
         return n;
@@ -106,7 +96,7 @@ uint64_t reduce_bytes(const reduce_options *o, int64_t n)
 {
     if (is_alone(o))
         return 0;
-    const int64_t n_chunk = chunks_for(n), R = n_rank(o->ranks);
+    const int64_t n_chunk = chunks_of(n), R = n_rank(o->ranks);
     const uint64_t flights = N_FLIGHT * ((o->fast ? 0 : flight_floats(o, n_chunk) * sizeof(real)) +
                                          2 * (uint64_t)R * sizeof(int));
     return flights + (uint64_t)buckets_for(o, n_chunk) * 2 * sizeof(int) +
@@ -176,6 +166,7 @@ weft_status reduce_init(reduce *r, const reduce_options *o, params *p, pool *thr
         for (int64_t c = s.c0; c < s.c1; c++)
             r->own[p->n_own++] = c;
     }
+    p->n_moment = reduce_own(o, p->n);
     return WEFT_OK;
 }
 
@@ -236,24 +227,6 @@ static void depart_fast(reduce *r, flight *f)
                  c->sum(c, f->block + b.c0 * PARAM_CHUNK, floats(r, b), &f->in[c->rank], &r->err));
 }
 
-static void depart_exact(reduce *r, flight *f)
-{
-    comm *c = r->opt.ranks->comm;
-    const span own = slice_at(r, f->bucket, c->rank);
-    for (int q = 0; q < c->size && r->status == WEFT_OK; q++) {
-        const span theirs = slice_at(r, f->bucket, q);
-        real *to = room_of(r, f, q);
-        if (q == c->rank)
-            continue;
-        if (bytes_of(r, own) > 0)
-            note_failure(r,
-                         c->receive(c, to, bytes_of(r, own), q, TAG_GRADIENT, &f->in[q], &r->err));
-        if (bytes_of(r, theirs) > 0 && r->status == WEFT_OK)
-            note_failure(r, c->send(c, f->block + theirs.c0 * PARAM_CHUNK, bytes_of(r, theirs), q,
-                                    TAG_GRADIENT, &f->out[q], &r->err));
-    }
-}
-
 static void begin_flight(const reduce *r, flight *f, int64_t bucket)
 {
     f->bucket = bucket;
@@ -261,13 +234,38 @@ static void begin_flight(const reduce *r, flight *f, int64_t bucket)
         f->in[q] = f->out[q] = -1;
 }
 
+/* Starts to receive n_in floats from rank q and to send it n_out; both may be 0. */
+static weft_status trade(const reduce *r, flight *f, int q, rank_tag tag, real *in, int64_t n_in,
+                         const real *out, int64_t n_out, weft_error *err)
+{
+    comm *c = r->opt.ranks->comm;
+    weft_status status = WEFT_OK;
+    if (n_in > 0)
+        status = c->receive(c, in, (size_t)n_in * sizeof *in, q, tag, &f->in[q], err);
+    if (n_out > 0 && status == WEFT_OK)
+        status = c->send(c, out, (size_t)n_out * sizeof *out, q, tag, &f->out[q], err);
+    return status; /* bounded: both are in memory */
+}
+
+static void depart_exact(reduce *r, flight *f)
+{
+    const int rank = rank_of(r->opt.ranks);
+    const int64_t own = floats(r, slice_at(r, f->bucket, rank));
+    for (int q = 0; q < n_rank(r->opt.ranks) && r->status == WEFT_OK; q++) {
+        const span theirs = slice_at(r, f->bucket, q);
+        if (q != rank)
+            note_failure(r, trade(r, f, q, TAG_GRADIENT, room_of(r, f, q), own,
+                                  f->block + theirs.c0 * PARAM_CHUNK, floats(r, theirs), &r->err));
+    }
+}
+
 static void depart(reduce *r, flight *f, int64_t bucket)
 {
     const span b = bucket_of(&r->opt, params_chunks(r->p), bucket);
     f->block = params_merge(r->p, b.c0 * PARAM_CHUNK, r->threads);
     begin_flight(r, f, bucket);
-    if (r->began == 0)
-        r->began = clock_seconds();
+    if (r->n_flying++ == 0)
+        r->since = clock_seconds();
     if (r->opt.fast)
         depart_fast(r, f);
     else
@@ -276,10 +274,12 @@ static void depart(reduce *r, flight *f, int64_t bucket)
 
 static void arrive(reduce *r, flight *f)
 {
-    const tree t = { r, f, slice_at(r, f->bucket, rank_of(r->opt.ranks)) };
+    tree t = { r, f, slice_at(r, f->bucket, rank_of(r->opt.ranks)) };
     if (!r->opt.fast && t.own.c1 > t.own.c0)
-        pool_run(r->threads, t.own.c1 - t.own.c0, add_tree, (void *)&t);
+        pool_run(r->threads, t.own.c1 - t.own.c0, add_tree, &t);
     f->bucket = -1;
+    if (--r->n_flying == 0 && !r->all)
+        r->hidden += clock_seconds() - r->since;
 }
 
 static bool has_landed(reduce *r, int *ticket)
@@ -341,7 +341,7 @@ void reduce_arm(reduce *r)
         return;
     r->armed = true;
     r->all = false;
-    r->began = 0;
+    r->n_flying = 0;
     r->started = r->n_bucket;
     memcpy(r->missing, r->n_tensor,
            (size_t)r->n_bucket * sizeof *r->missing); /* bounded: buckets */
@@ -408,6 +408,8 @@ weft_status reduce_finish(reduce *r, weft_error *err)
     const double began = clock_seconds();
     if (is_alone(&r->opt))
         return WEFT_OK;
+    if (r->n_flying > 0)
+        r->hidden += began - r->since;
     params_end(r->p);
     r->all = true;
     weft_status status = WEFT_OK;
@@ -423,7 +425,6 @@ weft_status reduce_finish(reduce *r, weft_error *err)
     r->armed = false;
     if (r->status != WEFT_OK)
         return weft_fail(err, r->status, "%s", r->err.message);
-    r->hidden += r->began > 0 && r->began < began ? began - r->began : 0;
     if (status == WEFT_OK)
         status = share_sums(r, err);
     r->exposed += clock_seconds() - began;
@@ -434,21 +435,16 @@ weft_status reduce_finish(reduce *r, weft_error *err)
 
 static weft_status send_values(reduce *r, flight *f, int64_t bucket, weft_error *err)
 {
-    comm *c = r->opt.ranks->comm;
     real *value = r->p->value;
-    const span own = slice_at(r, bucket, c->rank);
+    const int rank = rank_of(r->opt.ranks);
+    const span own = slice_at(r, bucket, rank);
     weft_status status = WEFT_OK;
     begin_flight(r, f, bucket);
-    for (int q = 0; q < c->size && status == WEFT_OK; q++) {
+    for (int q = 0; q < n_rank(r->opt.ranks) && status == WEFT_OK; q++) {
         const span theirs = slice_at(r, bucket, q);
-        if (q == c->rank)
-            continue;
-        if (bytes_of(r, theirs) > 0)
-            status = c->receive(c, value + theirs.c0 * PARAM_CHUNK, bytes_of(r, theirs), q,
-                                TAG_VALUE, &f->in[q], err);
-        if (bytes_of(r, own) > 0 && status == WEFT_OK)
-            status = c->send(c, value + own.c0 * PARAM_CHUNK, bytes_of(r, own), q, TAG_VALUE,
-                             &f->out[q], err);
+        if (q != rank)
+            status = trade(r, f, q, TAG_VALUE, value + theirs.c0 * PARAM_CHUNK, floats(r, theirs),
+                           value + own.c0 * PARAM_CHUNK, floats(r, own), err);
     }
     return status;
 }
@@ -481,37 +477,25 @@ weft_status reduce_values(reduce *r, weft_error *err)
     return status;
 }
 
-/* Messages of one slice each; the caller's rank is not 0. */
-static weft_status send_moments(reduce *r, const real *own, weft_error *err)
+/* The moments of rank `of`, slice by slice: rank 0 receives them into a block, and rank `of` sends
+ * them from where they lie one after the other. */
+static weft_status move_moments(reduce *r, int of, const real *own, real *to, weft_error *err)
 {
     comm *c = r->opt.ranks->comm;
     weft_status status = WEFT_OK;
     for (int64_t b = 0; b < r->n_bucket && status == WEFT_OK; b++) {
-        const span s = slice_at(r, b, c->rank);
+        const span s = slice_at(r, b, of);
+        const size_t bytes = (size_t)floats(r, s) * sizeof *own; /* bounded: in memory */
         int ticket;
-        if (s.c1 == s.c0)
+        if (bytes == 0)
             continue;
-        status = c->send(c, own, bytes_of(r, s), 0, TAG_MOMENT, &ticket, err);
+        status = c->rank == 0
+                     ? c->receive(c, to + s.c0 * PARAM_CHUNK, bytes, of, TAG_MOMENT, &ticket, err)
+                     : c->send(c, own, bytes, 0, TAG_MOMENT, &ticket, err);
         if (status == WEFT_OK)
-            status = ranks_wait(r->opt.ranks, ticket, 0, err);
-        own += floats(r, s);
-    }
-    return status;
-}
-
-static weft_status receive_moments(reduce *r, int from, real *to, weft_error *err)
-{
-    comm *c = r->opt.ranks->comm;
-    weft_status status = WEFT_OK;
-    for (int64_t b = 0; b < r->n_bucket && status == WEFT_OK; b++) {
-        const span s = slice_at(r, b, from);
-        int ticket;
-        if (s.c1 == s.c0)
-            continue;
-        status = c->receive(c, to + s.c0 * PARAM_CHUNK, bytes_of(r, s), from, TAG_MOMENT, &ticket,
-                            err);
-        if (status == WEFT_OK)
-            status = ranks_wait(r->opt.ranks, ticket, from, err);
+            status = ranks_wait(r->opt.ranks, ticket, c->rank == 0 ? of : 0, err);
+        if (c->rank != 0)
+            own += floats(r, s);
     }
     return status;
 }
@@ -532,10 +516,10 @@ weft_status reduce_collect(reduce *r, const real *own, real *to, weft_error *err
 {
     weft_status status = WEFT_OK;
     if (rank_of(r->opt.ranks) != 0)
-        return send_moments(r, own, err);
+        return move_moments(r, rank_of(r->opt.ranks), own, NULL, err);
     copy_own(r, to, (real *)own, false);
     for (int q = 1; q < n_rank(r->opt.ranks) && status == WEFT_OK; q++)
-        status = receive_moments(r, q, to, err);
+        status = move_moments(r, q, own, to, err);
     return status;
 }
 

@@ -54,8 +54,9 @@ typedef struct reduce {
     double *sums;       /* [rank][chunks of a rank] for the norm */
     weft_status status; /* of what happened between ops, which cannot report it */
     weft_error err;
-    double hidden, exposed; /* seconds of communication during backward, and after it */
-    double began;           /* when the first bucket left */
+    double hidden, exposed; /* seconds with buckets under way during backward, and after it */
+    double since;           /* the first of those under way left, ... */
+    int n_flying;           /* ... and how many there are */
 } reduce;
 
 /* Gives each rank its chunks: p->own. Alone it does nothing, as do all the others. */

@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FADE        0.95
-#define LEAST_LIMIT 60 /* seconds that a rank may be late */
+#define FADE 0.95
 
 static weft_status pairs_init(trainer *t, weft_error *err)
 {
@@ -62,6 +61,8 @@ weft_status trainer_init(trainer *t, model *m, const dataset *d, const trainer_o
 {
     *t = (trainer){ .opt = *o, .data = d, .state = { .best = INFINITY } };
     t->opt.learner.seed = o->seed;
+    if (!t->opt.learner.reduce.ranks)
+        t->opt.learner.reduce.ranks = &t->alone;
     if (d->n_ctx > m->n_ctx)
         return weft_fail(err, WEFT_EINVAL, "sequences of %lld tokens; the model's context is %lld",
                          (long long)d->n_ctx, (long long)m->n_ctx);
@@ -269,8 +270,7 @@ weft_status trainer_step(trainer *t, trainer_report *r, weft_error *err)
     remember_loss(s, r);
     report_state(t, r);
     r->seconds = clock_seconds() - began;
-    if (trainer_ranks(t)->follows)
-        trainer_ranks(t)->limit = fmax(LEAST_LIMIT, 10 * r->seconds);
+    ranks_stepped(trainer_ranks(t), r->seconds);
     if (s->in_a_row < t->opt.max_skipped || s->in_a_row == 0)
         return WEFT_OK;
     return weft_fail(err, WEFT_ENUMERIC,
@@ -397,14 +397,15 @@ static weft_status begin_run(trainer *t, trainer_report *r, weft_error *err)
 }
 
 /* A checkpoint that cannot be written, say because the disk is full, is no reason to lose the
- * training since the one before: the next may fit. Only the last one must succeed. */
+ * training since the one before: the next may fit. Only the last one must succeed. A lost rank is one:
+ * those that remain would wait for each other. */
 static weft_status save_due(trainer *t, const hf_form *form, trainer_report *r, bool last,
                             weft_error *err)
 {
     weft_error why = { 0 };
     const weft_status status = trainer_save(t, form, &why);
     r->saved = status == WEFT_OK;
-    if (!r->saved && last)
+    if (!r->saved && (last || t->cut_off))
         return weft_fail(err, status, "%s", why.message);
     if (!r->saved)
         log_write(&t->learner.model->host->log, WEFT_LOG_WARN,

@@ -98,6 +98,7 @@ typedef struct sample_sums {
 
 typedef struct trainer {
     trainer_options opt;
+    ranks alone; /* where opt names no ranks */
     learner learner;
     const dataset *data;
     batch batch;       /* buffer for a part */
@@ -106,9 +107,10 @@ typedef struct trainer {
     trainer_state state;
     int64_t first; /* steps taken before this process, */
     double began;  /* and the time of its first step */
+    bool cut_off;  /* saving failed because a rank was lost */
 } trainer;
 
-/* The caller keeps m and d alive; m belongs to the trainer's learner. */
+/* The caller keeps m and d alive; m belongs to the trainer's learner. t must stay where it is. */
 weft_status trainer_init(trainer *t, model *m, const dataset *d, const trainer_options *o,
                          weft_error *err);
 void trainer_free(trainer *t);

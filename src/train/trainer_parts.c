@@ -8,8 +8,7 @@ int trainer_groups(const trainer *t)
 
 ranks *trainer_ranks(const trainer *t)
 {
-    static ranks alone;
-    return t->opt.learner.reduce.ranks ? t->opt.learner.reduce.ranks : &alone;
+    return t->opt.learner.reduce.ranks;
 }
 
 int64_t trainer_samples(const trainer *t)

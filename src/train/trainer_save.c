@@ -26,9 +26,11 @@ static weft_status collect(void *trainer_of, const char *name, weft_error *err)
     trainer *t = trainer_of;
     reduce *r = &t->learner.reduce;
     saving now = { strcmp(name, "adamw.m") == 0 ? WANTS_M : WANTS_V, WEFT_OK };
-    const weft_status status = ranks_tell(trainer_ranks(t), &now, sizeof now, true, err);
-    return status == WEFT_OK ? reduce_collect(r, moment(t, name), t->learner.params.grad, err)
-                             : status;
+    weft_status status = ranks_tell(trainer_ranks(t), &now, sizeof now, true, err);
+    if (status == WEFT_OK)
+        status = reduce_collect(r, moment(t, name), t->learner.params.grad, err);
+    t->cut_off |= status != WEFT_OK;
+    return status;
 }
 
 static void pick(void *trainer_of, const char *name)
@@ -40,20 +42,18 @@ static void pick(void *trainer_of, const char *name)
 /* The other ranks, while rank 0 writes: they send what it asks for. */
 static weft_status attend_saving(trainer *t, weft_error *err)
 {
-    for (;;) {
-        saving now;
-        weft_status status = ranks_tell(trainer_ranks(t), &now, sizeof now, true, err);
-        if (status != WEFT_OK)
-            return status;
-        if (now.what == HAS_SAVED && now.status == WEFT_OK)
-            return WEFT_OK;
-        if (now.what == HAS_SAVED)
-            return weft_fail(err, now.status, "rank 0 could not write a checkpoint");
-        const adamw *a = &t->learner.adamw;
+    const adamw *a = &t->learner.adamw;
+    saving now;
+    weft_status status = ranks_tell(trainer_ranks(t), &now, sizeof now, true, err);
+    while (status == WEFT_OK && now.what != HAS_SAVED) {
         status = reduce_collect(&t->learner.reduce, now.what == WANTS_M ? a->m : a->v, NULL, err);
-        if (status != WEFT_OK)
-            return status;
+        if (status == WEFT_OK)
+            status = ranks_tell(trainer_ranks(t), &now, sizeof now, true, err);
     }
+    t->cut_off |= status != WEFT_OK;
+    if (status == WEFT_OK && now.status != WEFT_OK)
+        status = weft_fail(err, now.status, "rank 0 could not write a checkpoint");
+    return status;
 }
 
 static void blocks(trainer *t, checkpoint_block b[N_BLOCK])
@@ -179,8 +179,11 @@ weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
         return attend_saving(t, err);
     saving now = { HAS_SAVED,
                    t->learner.opt.lora ? save_adapter(t, form, err) : save_model(t, form, err) };
+    if (t->cut_off)
+        return now.status;
     const weft_status status = ranks_tell(trainer_ranks(t), &now, sizeof now, false,
                                           now.status == WEFT_OK ? err : NULL);
+    t->cut_off = status != WEFT_OK;
     return now.status == WEFT_OK ? status : now.status;
 }
 

@@ -36,7 +36,8 @@ typedef struct loop_comm {
     transfer *transfer;
     int n_transfer;
     int64_t n_sum, n_receive;
-    bool mute;
+    enum { SPEAKS, MUTE_FROM_TAG, MUTE } speech;
+    int mute_tag; /* of MUTE_FROM_TAG */
 } loop_comm;
 
 struct loop {
@@ -75,7 +76,9 @@ static weft_status loop_send(comm *base, const void *at, size_t bytes, int to, i
     letter **end = &c->of->box[to][base->rank];
     while (*end)
         end = &(*end)->next;
-    if (c->mute)
+    if (c->speech == MUTE_FROM_TAG && tag == c->mute_tag)
+        c->speech = MUTE;
+    if (c->speech == MUTE)
         free(l);
     else
         *end = l;
@@ -219,9 +222,10 @@ void loop_delay(loop *l, int k)
     l->delay = k;
 }
 
-void loop_mute(loop *l, int rank)
+void loop_mute(loop *l, int rank, int tag)
 {
-    l->rank[rank].mute = true;
+    l->rank[rank].speech = tag < 0 ? MUTE : MUTE_FROM_TAG;
+    l->rank[rank].mute_tag = tag;
 }
 
 void loop_free(loop *l)

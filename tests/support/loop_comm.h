@@ -14,8 +14,9 @@ void loop_free(loop *l);
  * each other as they do between machines. */
 void loop_delay(loop *l, int k);
 
-/* This rank's messages stay where they are: it looks as if it were stopped. */
-void loop_mute(loop *l, int rank);
+/* From its first message with this tag on (-1: any tag), this rank's messages stay where they are: it
+ * looks as if it were stopped. */
+void loop_mute(loop *l, int rank, int tag);
 
 /* Runs `fn` once for each rank, on a thread of its own; ud[rank * each] is its argument. */
 typedef void loop_fn(comm *c, void *ud);

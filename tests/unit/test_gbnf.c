@@ -5,6 +5,10 @@
 #include "base/clock.h"
 #include "text/constrain/rows.h"
 
+#include <math.h>
+
+#define TRIES 5 /* at what takes too long: another program may have been in the way */
+
 static grammar *read_text(mem *m, const char *text, size_t n, weft_error *err)
 {
     *err = (weft_error){ 0 };
@@ -167,23 +171,27 @@ static void truncation(void **state)
 /* Ends below 50 ms (more under a sanitizer) and 64 MiB. */
 static void bomb(const char *name, const char *text, weft_status expected)
 {
-    mem m;
-    weft_error err;
-    const double start = clock_seconds();
-    grammar *g = read_text(&m, text, strlen(text), &err);
-    earley r = { 0 };
-    if (g && rows_init(&r, &m, g, &err) == WEFT_OK)
-        for (uint32_t at = FIRST_ROW, i = 0; at != NO_ROW && i < 30; i++) {
-            rows_begin(&r, &err);
-            at = rows_step(&r, at, 'a');
-        }
-    const double seconds = clock_seconds() - start;
-    if (err.code != expected)
-        fail_msg("%s: %d %s", name, (int)err.code, err.message);
-    assert_that(seconds < (quick() ? 2 : 0.05), "%s took %.0f ms", name, 1e3 * seconds);
-    rows_free(&r);
-    grammar_free(g);
-    assert_int_equal(m.used, 0);
+    const double patience = quick() ? 2 : 0.05;
+    double seconds = 1e9;
+    for (int try = 0; try < TRIES && seconds >= patience; try++) {
+        mem m;
+        weft_error err;
+        const double start = clock_thread_seconds();
+        grammar *g = read_text(&m, text, strlen(text), &err);
+        earley r = { 0 };
+        if (g && rows_init(&r, &m, g, &err) == WEFT_OK)
+            for (uint32_t at = FIRST_ROW, i = 0; at != NO_ROW && i < 30; i++) {
+                rows_begin(&r, &err);
+                at = rows_step(&r, at, 'a');
+            }
+        seconds = fmin(seconds, clock_thread_seconds() - start);
+        if (err.code != expected)
+            fail_msg("%s: %d %s", name, (int)err.code, err.message);
+        rows_free(&r);
+        grammar_free(g);
+        assert_int_equal(m.used, 0);
+    }
+    assert_that(seconds < patience, "%s took %.0f ms", name, 1e3 * seconds);
 }
 
 static void bombs(void **state)

@@ -95,6 +95,7 @@ typedef struct asked {
     int64_t bucket_chunks;
     bool fast;
     double limit;
+    int mute_tag;          /* a rank is mute from its first message with this tag on; -1: any */
     const char *run;       /* checkpoints; or NULL */
     const char *continued; /* the run that it continues */
 } asked;
@@ -107,6 +108,7 @@ typedef struct outcome {
     double loss[MOST_STEP], norm[MOST_STEP], val_loss;
     real *value;
     int64_t n, n_own;
+    int n_told; /* reports of a whole run */
     uint64_t sent;
     reduce_options cut;
 } outcome;
@@ -189,6 +191,23 @@ static weft_status run_steps(school *c, outcome *o)
     return status == WEFT_OK ? trainer_evaluate(&c->t, &o->val_loss, &accuracy, &o->err) : status;
 }
 
+static bool count(void *told, const trainer_report *r)
+{
+    (void)r;
+    ++*(int *)told;
+    return true;
+}
+
+/* The whole run, with its checkpoints. */
+static weft_status run_whole(school *c, outcome *o)
+{
+    trainer_report r;
+    bool stopped;
+    c->t.opt.tell = count;
+    c->t.opt.ud = &o->n_told;
+    return trainer_run(&c->t, &c->form, &r, &stopped, &o->err);
+}
+
 /* Threads may not fail a test: the main one looks at `status`. */
 static void one_rank(comm *with, void *ud)
 {
@@ -197,7 +216,7 @@ static void one_rank(comm *with, void *ud)
     const asked *a = o->asked;
     o->status = open_school(c, with, a, &o->err);
     if (o->status == WEFT_OK) {
-        o->status = run_steps(c, o);
+        o->status = a->options.save_every > 0 ? run_whole(c, o) : run_steps(c, o);
         const params *p = &c->t.learner.params;
         o->n = p->n;
         o->n_own = reduce_own(&c->t.learner.reduce.opt, p->n);
@@ -222,7 +241,7 @@ static void run_ranks(const asked *a, int R, int delay, int mute, outcome *o)
     loop *l = loop_new(R);
     loop_delay(l, delay);
     if (mute >= 0)
-        loop_mute(l, mute);
+        loop_mute(l, mute, a->mute_tag);
     loop_run(l, one_rank, o, sizeof *o);
     loop_free(l);
 }
@@ -440,6 +459,7 @@ static void a_lost_rank_is_named(void **state)
     asked a = plain(LLAMA, 3);
     outcome all[4];
     a.limit = 3;
+    a.mute_tag = -1;
     run_ranks(&a, 4, 0, 2, all);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(all[i].status, WEFT_EIO);
@@ -447,6 +467,24 @@ static void a_lost_rank_is_named(void **state)
             assert_non_null(strstr(all[i].err.message, "no message from or to rank 2"));
     }
     drop(all, 4);
+}
+
+/* A checkpoint may be missed, but not a rank: without it the others would talk past each other. */
+static void a_rank_lost_while_saving_ends_the_run(void **state)
+{
+    (void)state;
+    asked a = plain(LLAMA, 3);
+    outcome all[2];
+    a.limit = 1;
+    a.mute_tag = TAG_MOMENT;
+    a.options.save_every = 1;
+    a.run = temp_path("run-lost");
+    run_ranks(&a, 2, 0, 1, all);
+    assert_int_equal(all[0].status, WEFT_EIO);
+    assert_non_null(strstr(all[0].err.message, "no message from or to rank 1"));
+    assert_int_equal(all[1].status, WEFT_EIO);
+    assert_int_equal(all[0].n_told, 1); /* the one before the first step */
+    drop(all, 2);
 }
 
 static void numbers_of_ranks(void **state)
@@ -473,6 +511,8 @@ int main(void)
         TEST("ranks: any number writes and reads the checkpoint of one",
              checkpoints_are_those_of_one),
         TEST("ranks: one that is lost is named", a_lost_rank_is_named),
+        TEST("ranks: one that is lost while rank 0 saves ends the run",
+             a_rank_lost_while_saving_ends_the_run),
         TEST("ranks: numbers that cannot be", numbers_of_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,10 @@
 #include "base/clock.h"
 #include "text/constrain/rx.h"
 
+#include <math.h>
+
 #define LIMIT 100000
+#define TRIES 5 /* at what takes too long: another program may have been in the way */
 
 #ifdef NDEBUG
 #define PATIENCE 0.05 /* seconds for the worst pattern */
@@ -271,24 +274,27 @@ static void prefixes(void **state)
 
 static void bomb(const char *what, const char *unit, size_t times, const char *tail)
 {
-    mem m;
-    weft_error err = { 0 };
-    rx_pool *p = new_pool(&m);
     const size_t n = strlen(unit), size = n * times;
     char *pattern = malloc(size + strlen(tail) + 1);
     for (size_t i = 0; i < times; i++)
         memcpy(pattern + i * n, unit, n);
     memcpy(pattern + size, tail, strlen(tail) + 1);
-    const double begin = clock_thread_seconds();
-    rx a = rx_parse(p, pattern, strlen(pattern), RX_SEARCH | RX_JSON, &err);
-    for (int i = 0; i < 20; i++)
-        a = rx_derive(p, a, "ab1(,"[i % 5]);
-    const double seconds = clock_thread_seconds() - begin;
+    double seconds = 1e9;
+    for (int try = 0; try < TRIES && seconds >= PATIENCE; try++) {
+        mem m;
+        weft_error err = { 0 };
+        rx_pool *p = new_pool(&m);
+        const double begin = clock_thread_seconds();
+        rx a = rx_parse(p, pattern, strlen(pattern), RX_SEARCH | RX_JSON, &err);
+        for (int i = 0; i < 20; i++)
+            a = rx_derive(p, a, "ab1(,"[i % 5]);
+        seconds = fmin(seconds, clock_thread_seconds() - begin);
+        assert_that(m.peak < (size_t)64 << 20, "%s: %zu bytes", what, m.peak);
+        rx_pool_free(p);
+        assert_int_equal(m.used, 0);
+    }
     assert_that(seconds < PATIENCE, "%s: %.3f s", what, seconds);
-    assert_that(m.peak < (size_t)64 << 20, "%s: %zu bytes", what, m.peak);
     free(pattern);
-    rx_pool_free(p);
-    assert_int_equal(m.used, 0);
 }
 
 static void bombs(void **state)

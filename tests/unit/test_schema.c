@@ -5,11 +5,14 @@
 #include "base/clock.h"
 #include "text/constrain/rows.h"
 
+#include <math.h>
+
 #ifdef NDEBUG
 #define PATIENCE 0.05 /* seconds for the worst schema */
 #else
 #define PATIENCE 2.0 /* with assertions, perhaps under a sanitizer */
 #endif
+#define TRIES 5 /* at what takes too long: another program may have been in the way */
 
 /* ---- one schema ------------------------------------------------------------------------------------ */
 
@@ -560,8 +563,6 @@ static void prefixes(void **state)
 /* head, `times` times unit with its number, tail */
 static void bomb(const char *what, const char *head, const char *unit, int times, const char *tail)
 {
-    mem m;
-    weft_error err = { 0 };
     const size_t room = strlen(head) + strlen(tail) + (size_t)times * (strlen(unit) + 16) + 1;
     char *text = malloc(room);
     size_t n = (size_t)snprintf(text, room, "%s", head);
@@ -569,16 +570,21 @@ static void bomb(const char *what, const char *head, const char *unit, int times
         for (const char *c = unit; *c; c++)
             n += (size_t)snprintf(text + n, room - n, *c == '@' ? "%d" : "%c", *c == '@' ? i : *c);
     n += (size_t)snprintf(text + n, room - n, "%s", tail);
-    mem_init(&m, (size_t)64 << 20, NULL);
-    const double begin = clock_thread_seconds();
-    grammar *g = schema_read(&m, text, n, NULL, NULL, &err);
-    const double seconds = clock_thread_seconds() - begin;
-    assert_that(seconds < PATIENCE, "%s: %.3f s, %s", what, seconds, err.message);
-    assert_that(m.peak < (size_t)64 << 20, "%s: %zu bytes", what, m.peak);
-    assert_that(g || err.message[0], "%s: refused without a sentence", what);
-    grammar_free(g);
+    double seconds = 1e9;
+    for (int try = 0; try < TRIES && seconds >= PATIENCE; try++) {
+        mem m;
+        weft_error err = { 0 };
+        mem_init(&m, (size_t)64 << 20, NULL);
+        const double begin = clock_thread_seconds();
+        grammar *g = schema_read(&m, text, n, NULL, NULL, &err);
+        seconds = fmin(seconds, clock_thread_seconds() - begin);
+        assert_that(m.peak < (size_t)64 << 20, "%s: %zu bytes", what, m.peak);
+        assert_that(g || err.message[0], "%s: refused without a sentence", what);
+        grammar_free(g);
+        assert_int_equal(m.used, 0);
+    }
+    assert_that(seconds < PATIENCE, "%s: %.3f s", what, seconds);
     free(text);
-    assert_int_equal(m.used, 0);
 }
 
 static void bombs(void **state)

@@ -133,16 +133,22 @@ static tensor *build_glu(rig *g)
     return glu(&g->run, x, &gate, &up, ACT_GELU_TANH);
 }
 
-/* Gate and up of a fused matrix: two B, one A. */
+/* Slots 1 and 2 are parts of a fused matrix: two B, one A. */
+static void adapt_fused(rig *g)
+{
+    adapt_slot(g, 1, 6, 5, false);
+    item[2] = (lora){ .a = item[1].a, .b = leaf(g, 6, RANK), .scale = (real)0.5 };
+    matrix[2] = &item[2];
+}
+
+/* Gate and up of a fused matrix. */
 static tensor *build_glu_fused(rig *g)
 {
     begin(g);
     tensor *x = input(g, 7, 5);
     const weight gate = { "g", numbered(leaf(g, 6, 5), 1, true), NULL };
     const weight up = { "u", numbered(leaf(g, 6, 5), 2, true), NULL };
-    adapt_slot(g, 1, 6, 5, false);
-    item[2] = (lora){ .a = item[1].a, .b = leaf(g, 6, RANK), .scale = (real)0.5 };
-    matrix[2] = &item[2];
+    adapt_fused(g);
     return glu(&g->run, x, &gate, &up, ACT_GELU_TANH);
 }
 
@@ -160,16 +166,14 @@ static tensor *build_glu_scaled(rig *g)
     return glu(&g->run, x, &gate, &up, ACT_GELU_TANH);
 }
 
-/* q and v of a fused matrix: two B and two m, one A. */
+/* q and v of a fused matrix, each with an m. */
 static tensor *build_fused(rig *g)
 {
     begin(g);
     tensor *x = input(g, 7, 5);
     const weight q = { "q", numbered(leaf(g, 6, 5), 1, true), NULL };
     const weight v = { "v", numbered(leaf(g, 6, 5), 2, true), NULL };
-    adapt_slot(g, 1, 6, 5, false);
-    item[2] = (lora){ .a = item[1].a, .b = leaf(g, 6, RANK), .scale = (real)0.5 };
-    matrix[2] = &item[2];
+    adapt_fused(g);
     scale_slot(g, 1);
     scale_slot(g, 2);
     tensor *y = linear(&g->run, x, &q);

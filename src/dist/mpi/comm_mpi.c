@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef WEFT_REAL_DOUBLE
@@ -174,9 +175,13 @@ static weft_status mpi_poll(comm *c, int ticket, bool *done, weft_error *err)
     return status;
 }
 
+/* MPICH's launcher drops what it has not forwarded when it hears of the end, and the reason for it would
+ * be lost: it gets time to forward that. */
 static void mpi_stop(comm *c, int code)
 {
     (void)c;
+    fflush(NULL);
+    nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
     MPI_Abort(MPI_COMM_WORLD, code);
     _exit(code);
 }
