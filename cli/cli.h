@@ -66,7 +66,7 @@ extern const command command_run, command_inspect, command_trace, command_explai
     command_template, command_train, command_train_tokenizer, command_report, command_config,
     command_version, command_help, command_man, command_completions, command_embed, command_rerank,
     command_fill_mask, command_classify, command_translate, command_models, command_chat,
-    command_serve;
+    command_serve, command_plan;
 extern const command *const all_commands[]; /* ends with NULL */
 
 /* The list that is in use: help, manual pages and settings go through it. */

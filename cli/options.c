@@ -265,10 +265,11 @@ static void stem_of(const char *arg, char stem[64])
 
 static const option *by_name(const command *c, const char *stem)
 {
-    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+    const option *own = option_named(c, stem, strlen(stem));
+    for (size_t i = 0; !own && i < sizeof aliases / sizeof *aliases; i++)
         if (strcmp(stem, aliases[i][0]) == 0)
             stem = aliases[i][1];
-    return option_named(c, stem, strlen(stem));
+    return own ? own : option_named(c, stem, strlen(stem));
 }
 
 static int unknown(const command *c, const char *given)

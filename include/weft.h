@@ -1899,6 +1899,40 @@ typedef struct weft_train_info {
 WEFT_API weft_status weft_train(const weft_train_options *options, weft_train_info *info,
                                 weft_error *err);
 
+/* ---- what training would take, on any number of ranks ---------------------------------------- */
+
+typedef struct weft_train_network {
+    size_t struct_size;
+    double bandwidth; /* bytes a second out of each rank, while as many come in */
+    double latency;   /* seconds from one rank to another, of an empty message */
+} weft_train_network;
+
+typedef struct weft_train_cost {
+    size_t struct_size;
+    int n_rank;
+    int64_t n_parameter;
+    int64_t n_token;        /* of a step, of all ranks */
+    double token_seconds;   /* of forward and backward of a token by one rank, as measured here */
+    double step_seconds;    /* compute and exposed */
+    double compute_seconds; /* of a step, by each rank */
+    double reduce_hidden;   /* seconds of exchanging gradients during backward, */
+    double reduce_exposed;  /* and of exchanging gradients and weights while nothing else does */
+    double seconds;         /* n_step steps, without evaluations and checkpoints */
+    uint64_t bytes;         /* memory of a rank */
+    uint64_t bytes_sent;    /* by a rank in a step */
+} weft_train_cost;
+
+typedef void weft_train_cost_fn(void *ud, const weft_train_cost *cost);
+
+/* Says for each of n numbers of ranks what weft_train would take with these options, from a network's
+ * speed and this machine's, which it measures by training on made-up tokens for some seconds. For a
+ * new model on text, or for training all weights of `model`, which must fit into this machine; a new
+ * one is measured on two with fewer layers. It needs no data; the vocabulary is the tokenizer's if
+ * there is one, otherwise n_vocab. If options.waiting ends it, fn is not called. */
+WEFT_API weft_status weft_train_plan(const weft_train_options *options,
+                                     const weft_train_network *network, const int *n_rank, int n,
+                                     weft_train_cost_fn *fn, void *ud, weft_error *err);
+
 /* Accuracy of a text classifier on labelled data; only the options about data are used. Texts that
  * are too long are truncated, as in training. */
 WEFT_API weft_status weft_text_score(weft_model *model, const weft_tokenizer *tokenizer,

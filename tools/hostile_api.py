@@ -98,6 +98,8 @@ MODES = {
     "weft_session_logprobs.n": ("R-", BUFFER), "weft_sampler_break.n": ("R-", BUFFER), "weft_stop_new.n": ("R-", BUFFER),
     "weft_stop_push.length": ("A-", BUFFER), "weft_evaluate.n_document": ("R-", BUFFER), "weft_document.n": ("R-", BUFFER),
     "weft_is_compressed.size": ("A-", BUFFER), "weft_decompress.size": ("A-", BUFFER), "weft_decompress.to": "AA", "weft_decompress.name": "AA",
+    "weft_train_plan.n": ("R-", BUFFER), "weft_train_plan.options.data": "AA", "weft_train_plan.options.n_data": "AA",
+    "weft_train_plan.options.out": "AA", "weft_train_network.bandwidth": "RA", "weft_train_network.latency": "RA",
     "weft_train_options.n_data": ("R-", BUFFER), "weft_generate_options.n_prompt": ("R-", BUFFER),
     "weft_generate_options.n_stop": ("R-", BUFFER), "weft_generate_options.n_new": "AA",
     "weft_generate_options.n_min": "RA", "weft_generate_options.stop_ids": "AA", "weft_generate_options.stop": "AA", "weft_generate_options.progress": "AA", "weft_kernel_pool.n_query": ("R-", BUFFER),
@@ -151,7 +153,7 @@ ONLY = {  # kinds of models that a function is for
     "weft_engine_new": "engine", "weft_engine_plan": "engine", "weft_adapter_open": "adapter", "weft_session_restore_adapted": "adapter",
     "weft_engine_estimate": "slow", "weft_evaluate": "alone", "weft_sampler_new": "engine", "weft_model_get_cost": "engine",
     "weft_encoder_new": "encoder", "weft_encoder_plan": "encoder", "weft_convert": "slow", "weft_train": "images",
-    "weft_data_open": "slow", "weft_text_score": "labels", "weft_tokenizer_train": "slow", "weft_report": "slow",
+    "weft_data_open": "slow", "weft_train_plan": "slow", "weft_text_score": "labels", "weft_tokenizer_train": "slow", "weft_report": "slow",
 }
 VALID = {
     "weft_budget_new.ram_max": "CAP", "weft_budget_take.bytes": "8", "weft_budget_take.what": "f->text",
@@ -190,6 +192,7 @@ VALID = {
     "weft_constraint_mask.bits": "(uint64_t[4]){ 0 }", "weft_constraint_mask.n_vocab": "200",
     "weft_constraint_rewind.mark": "0", "weft_generate.fn": "see_generated", "weft_stop_push.out": "&f->word", "weft_stop_flush.out": "&f->word", "weft_evaluate.against": "NULL",
     "weft_evaluate.n_document": "1", "weft_train_defaults.struct_size": "sizeof(weft_train_options)",
+    "weft_train_plan.n_rank": "(int[]){ 1 }", "weft_train_plan.n": "1", "weft_train_plan.fn": "see_cost",
     "weft_data_show.sample": "0", "weft_data_show.fn": "show_token", "weft_data_save.path": "f->ids_file",
     "weft_explain.fn": "see_page", "weft_alignment.fn": "see_page", "weft_report.run": "f->run", "weft_report.to": "f->page", "weft_engine_trace.fn": "see_tensor",
     "weft_encoder_trace.fn": "see_tensor", "weft_engine_trace_with.fn": "see_tensor",

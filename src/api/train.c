@@ -68,17 +68,6 @@ static void training_end(training *t)
     weft_model_close(t->model);
 }
 
-static weft_status refuse_quantised(const model *m, weft_error *err)
-{
-    for (int64_t i = 0; i < m->n_param; i++)
-        if (m->param[i]->type->block > 1)
-            return weft_fail(err, WEFT_EUNSUPPORTED,
-                             "%s: %s is %s; expected f32, f16 or bf16 weights to train; convert "
-                             "the model to f32, or train an adapter with --lora r=16",
-                             m->file.path, m->param[i]->name, m->param[i]->type->name);
-    return WEFT_OK;
-}
-
 static weft_status open_model(training *t, const char *from, weft_error *err)
 {
     const weft_model_options o = { .struct_size = sizeof o,

@@ -162,9 +162,8 @@ static maker maker_of(const weft_train_options *o, host *h)
     return (maker){ o, h, atomic_load(&h->mem.used) };
 }
 
-/* The largest batch of a run with this model, before its data has been read. */
-static weft_status room_of(batch *b, dataset *d, const weft_train_options *o, const model *m,
-                           image_set *seen, host *h, weft_error *err)
+weft_status room_of(batch *b, dataset *d, const weft_train_options *o, const model *m,
+                    image_set *seen, host *h, weft_error *err)
 {
     const bool sees = m->image.channels > 0;
     *d = (dataset){ .n_ctx = sees ? m->n_ctx : rows_of_sample(o, m->n_ctx),
@@ -256,6 +255,17 @@ OWN_FRAME static weft_status write_new_model(const weft_train_options *o, const 
     return status;
 }
 
+weft_status refuse_quantised(const model *m, weft_error *err)
+{
+    for (int64_t i = 0; i < m->n_param; i++)
+        if (m->param[i]->type->block > 1)
+            return weft_fail(err, WEFT_EUNSUPPORTED,
+                             "%s: %s is %s; expected f32, f16 or bf16 weights to train; convert "
+                             "the model to f32, or train an adapter with --lora r=16",
+                             m->file.path, m->param[i]->name, m->param[i]->type->name);
+    return WEFT_OK;
+}
+
 weft_status make_directory(const char *path, host *h, weft_error *err)
 {
     if (path_is_directory(path, h) || h->io.mkdir(h->io.ud, path) == 0)
@@ -326,8 +336,7 @@ OWN_FRAME static weft_status begin_new_image_model(const weft_train_options *o, 
     return status;
 }
 
-/* Reads the number of ids in the run's tokenizer, and the id that ends a text. */
-static weft_status read_vocabulary(init_model_shape *s, const char *in, host *h, weft_error *err)
+weft_status read_vocabulary(init_model_shape *s, const char *in, host *h, weft_error *err)
 {
     tokenizer *t = mem_zalloc(&h->mem, 1, sizeof *t, "tokenizer", err); /* a large struct */
     if (!t)

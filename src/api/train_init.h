@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "text/train/train.h"
+#include "train/data.h"
 #include "train/init_model.h"
 
 /* Trains a tokenizer on the data of a run; t receives the options used. */
@@ -23,6 +24,17 @@ weft_status shape_of(const weft_train_options *o, init_model_shape *s, weft_erro
  * false: it needs none. */
 weft_status begin_new_head(const weft_train_options *o, const char *in, bool *made, host *h,
                            weft_error *err);
+
+/* The largest batch of a run with this model, before its data has been read. d and `seen` are room that
+ * data_room_free needs. */
+weft_status room_of(batch *b, dataset *d, const weft_train_options *o, const model *m,
+                    image_set *seen, host *h, weft_error *err);
+
+/* The number of ids in a tokenizer, and the id that ends a text. */
+weft_status read_vocabulary(init_model_shape *s, const char *tokenizer, host *h, weft_error *err);
+
+/* Weights that are trained cannot be quantised. */
+weft_status refuse_quantised(const model *m, weft_error *err);
 
 weft_status make_directory(const char *path, host *h, weft_error *err);
 

@@ -101,13 +101,18 @@ static weft_status check_lora(const weft_train_options *o, weft_error *err)
     return WEFT_OK;
 }
 
-static weft_status check(const weft_train_options *o, weft_error *err)
+static weft_status check_data(const weft_train_options *o, weft_error *err)
 {
     if (!o->data || o->n_data < 1)
         return weft_fail(err, WEFT_EINVAL, "no data given");
     for (int i = 0; i < o->n_data; i++)
         if (!o->data[i])
             return weft_fail(err, WEFT_EINVAL, "path %d is NULL", i);
+    return WEFT_OK;
+}
+
+static weft_status check(const weft_train_options *o, weft_error *err)
+{
     if (o->n_frozen < 0 || (o->n_frozen > 0 && !o->frozen))
         return weft_fail(err, WEFT_EINVAL, "no patterns of names given");
     for (int i = 0; i < o->n_frozen; i++)
@@ -144,6 +149,13 @@ static weft_status check(const weft_train_options *o, weft_error *err)
 
 weft_status take_train_options(weft_train_options *to, const weft_train_options *from,
                                weft_error *err)
+{
+    const weft_status status = take_plan_options(to, from, err);
+    return status == WEFT_OK ? check_data(to, err) : status;
+}
+
+weft_status take_plan_options(weft_train_options *to, const weft_train_options *from,
+                              weft_error *err)
 {
     if (!from)
         return weft_fail(err, WEFT_EINVAL, "no options given");

@@ -10,6 +10,10 @@
 weft_status take_train_options(weft_train_options *to, const weft_train_options *from,
                                weft_error *err);
 
+/* The same without data. */
+weft_status take_plan_options(weft_train_options *to, const weft_train_options *from,
+                              weft_error *err);
+
 /* The properties of a model that its training data depends on. */
 typedef struct learned {
     int64_t n_vocab, n_ctx;

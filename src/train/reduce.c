@@ -55,11 +55,6 @@ static real *room_of(const reduce *r, const flight *f, int q)
     return f->from + q * slice_most(&r->opt, params_chunks(r->p)) * PARAM_CHUNK;
 }
 
-static int64_t floats(const reduce *r, span s)
-{
-    return s.c1 > s.c0 ? chunk_end(r->p, s.c1 - 1) - s.c0 * PARAM_CHUNK : 0;
-}
-
 static int64_t buckets_for(const reduce_options *o, int64_t n_chunk)
 {
     return (n_chunk + bucket_chunks(o, n_chunk) - 1) / bucket_chunks(o, n_chunk);
@@ -72,18 +67,40 @@ static int64_t own_most(const reduce_options *o, int64_t n_chunk)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static int64_t floats_of(span s, int64_t n)
+{
+    const int64_t end = s.c1 * PARAM_CHUNK < n ? s.c1 * PARAM_CHUNK : n;
+    return s.c1 > s.c0 ? end - s.c0 * PARAM_CHUNK : 0;
+}
+
 int64_t reduce_own(const reduce_options *o, int64_t n)
 {
-    const int64_t n_chunk = chunks_of(n);
     int64_t own = 0;
     if (is_alone(o))
         return n;
-    for (int64_t b = 0; b < buckets_for(o, n_chunk); b++) {
-        const span s = slice_of(o, n_chunk, b, rank_of(o->ranks));
-        const int64_t end = s.c1 * PARAM_CHUNK < n ? s.c1 * PARAM_CHUNK : n;
-        own += s.c1 > s.c0 ? end - s.c0 * PARAM_CHUNK : 0;
-    }
+    for (int64_t b = 0; b < reduce_buckets(o, n); b++)
+        own += floats_of(slice_of(o, chunks_of(n), b, rank_of(o->ranks)), n);
     return own;
+}
+
+int64_t reduce_buckets(const reduce_options *o, int64_t n)
+{
+    return buckets_for(o, chunks_of(n));
+}
+
+bucket_traffic reduce_traffic(const reduce_options *o, int64_t n, int64_t bucket)
+{
+    const int64_t all = floats_of(bucket_of(o, chunks_of(n), bucket), n);
+    const int64_t own = floats_of(slice_of(o, chunks_of(n), bucket, rank_of(o->ranks)), n);
+    return (bucket_traffic){ .gradients = (uint64_t)(all - own) * sizeof(real),
+                             .values = (uint64_t)own * sizeof(real) *
+                                       (uint64_t)(n_rank(o->ranks) - 1),
+                             .own = own };
+}
+
+uint64_t reduce_shared(const reduce_options *o, int64_t n)
+{
+    return (uint64_t)own_most(o, chunks_of(n)) * sizeof(double);
 }
 
 static size_t flight_floats(const reduce_options *o, int64_t n_chunk)
@@ -223,8 +240,8 @@ static void depart_fast(reduce *r, flight *f)
 {
     comm *c = r->opt.ranks->comm;
     const span b = bucket_of(&r->opt, params_chunks(r->p), f->bucket);
-    note_failure(r,
-                 c->sum(c, f->block + b.c0 * PARAM_CHUNK, floats(r, b), &f->in[c->rank], &r->err));
+    note_failure(r, c->sum(c, f->block + b.c0 * PARAM_CHUNK, floats_of(b, r->p->n), &f->in[c->rank],
+                           &r->err));
 }
 
 static void begin_flight(const reduce *r, flight *f, int64_t bucket)
@@ -250,12 +267,13 @@ static weft_status trade(const reduce *r, flight *f, int q, rank_tag tag, real *
 static void depart_exact(reduce *r, flight *f)
 {
     const int rank = rank_of(r->opt.ranks);
-    const int64_t own = floats(r, slice_at(r, f->bucket, rank));
+    const int64_t own = floats_of(slice_at(r, f->bucket, rank), r->p->n);
     for (int q = 0; q < n_rank(r->opt.ranks) && r->status == WEFT_OK; q++) {
         const span theirs = slice_at(r, f->bucket, q);
         if (q != rank)
             note_failure(r, trade(r, f, q, TAG_GRADIENT, room_of(r, f, q), own,
-                                  f->block + theirs.c0 * PARAM_CHUNK, floats(r, theirs), &r->err));
+                                  f->block + theirs.c0 * PARAM_CHUNK, floats_of(theirs, r->p->n),
+                                  &r->err));
     }
 }
 
@@ -443,8 +461,9 @@ static weft_status send_values(reduce *r, flight *f, int64_t bucket, weft_error 
     for (int q = 0; q < n_rank(r->opt.ranks) && status == WEFT_OK; q++) {
         const span theirs = slice_at(r, bucket, q);
         if (q != rank)
-            status = trade(r, f, q, TAG_VALUE, value + theirs.c0 * PARAM_CHUNK, floats(r, theirs),
-                           value + own.c0 * PARAM_CHUNK, floats(r, own), err);
+            status = trade(r, f, q, TAG_VALUE, value + theirs.c0 * PARAM_CHUNK,
+                           floats_of(theirs, r->p->n), value + own.c0 * PARAM_CHUNK,
+                           floats_of(own, r->p->n), err);
     }
     return status;
 }
@@ -485,7 +504,7 @@ static weft_status move_moments(reduce *r, int of, const real *own, real *to, we
     weft_status status = WEFT_OK;
     for (int64_t b = 0; b < r->n_bucket && status == WEFT_OK; b++) {
         const span s = slice_at(r, b, of);
-        const size_t bytes = (size_t)floats(r, s) * sizeof *own; /* bounded: in memory */
+        const size_t bytes = (size_t)floats_of(s, r->p->n) * sizeof *own; /* bounded: in memory */
         int ticket;
         if (bytes == 0)
             continue;
@@ -495,7 +514,7 @@ static weft_status move_moments(reduce *r, int of, const real *own, real *to, we
         if (status == WEFT_OK)
             status = ranks_wait(r->opt.ranks, ticket, c->rank == 0 ? of : 0, err);
         if (c->rank != 0)
-            own += floats(r, s);
+            own += floats_of(s, r->p->n);
     }
     return status;
 }

@@ -70,6 +70,17 @@ uint64_t reduce_bytes(const reduce_options *o, int64_t n);
 /* Floats of optimiser state that this rank keeps of n. */
 int64_t reduce_own(const reduce_options *o, int64_t n);
 
+/* For a forecast: the buckets of n floats; what this rank sends of one in a step, in bytes, and the
+ * floats of it that it owns; and the bytes that it sends to each other rank for the norm. */
+typedef struct bucket_traffic {
+    uint64_t gradients, values;
+    int64_t own;
+} bucket_traffic;
+
+int64_t reduce_buckets(const reduce_options *o, int64_t n);
+bucket_traffic reduce_traffic(const reduce_options *o, int64_t n, int64_t bucket);
+uint64_t reduce_shared(const reduce_options *o, int64_t n);
+
 /* Call before the last backward of the step. */
 void reduce_arm(reduce *r);
 

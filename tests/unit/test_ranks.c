@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "loop_comm.h"
+#include "train/forecast.h"
 #include "train/init_model.h"
 #include "train/trainer.h"
 
@@ -350,6 +351,16 @@ static void another_tree_is_seen(void **state)
     drop(four, 4);
 }
 
+/* What a forecast says that a rank sends in a step. */
+static uint64_t forecast_of(const asked *a, int R, int rank, int64_t n)
+{
+    comm job = { .rank = rank, .size = R };
+    ranks all = { .comm = &job };
+    const reduce_options o = { .ranks = &all, .bucket_chunks = a->bucket_chunks };
+    const forecast_run r = { &o, n, 1, a->options.learner.n_group / R, NULL, 0 };
+    return forecast_step(&r, &(forecast_pace){ 1, 0, 1e9, 0 }).sent;
+}
+
 /* Twice (R - 1) / R of the block in a step, besides the sums. */
 static void traffic_is_as_planned(void **state)
 {
@@ -366,6 +377,7 @@ static void traffic_is_as_planned(void **state)
             n = all[i].n;
             own += all[i].n_own;
             sent += all[i].sent;
+            assert_int_equal(all[i].sent, 3 * forecast_of(&a, R, i, n));
             const double slices = 4.0 * (double)((n - all[i].n_own) + (R - 1) * all[i].n_own);
             const double small = (double)all[i].sent / 3 - slices;
             assert_true(small > 0 && small < 0.02 * slices);

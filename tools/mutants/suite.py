@@ -31,10 +31,11 @@ ROOMS = {
     "engine": """test_engine test_sessions test_sampler_edges test_sampler test_beam test_encode test_threads test_outputs
         test_session_files test_eval""",
     "dist": "test_ranks test_comm_load",
-    "train": "test_pairs test_labelled test_image_set test_epochs test_data test_trainer test_checkpoint test_train test_ranks",
+    "train": """test_pairs test_labelled test_image_set test_epochs test_data test_trainer test_checkpoint test_train test_ranks
+        test_forecast test_train_plan""",
     "explain": "test_report test_alignment cli:report cli:attention_map",
     "api": """test_engine test_encode test_sessions test_report cli:run cli:pictures cli:inspect cli:eval cli:encoders
-        test_trainer test_hostile_api""",
+        test_trainer test_train_plan test_hostile_api""",
     "server": "test_think test_request test_answer test_serve_parts host_serve host_serve_fuzz host_serve_faults",
     "cli": "cli:attention_map cli:version cli:help cli:usage cli:environment cli:config cli:limits",
 }
