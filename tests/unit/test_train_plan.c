@@ -137,6 +137,8 @@ static void several_ranks(void **state)
             assert_true(c->n_parameter > 0 && c->compute_seconds > 0);
             assert_true(fabs(c->step_seconds - c->compute_seconds - c->reduce_exposed) < 1e-12);
             assert_true(i == 0 || c->compute_seconds < a.at[i - 1].compute_seconds);
+            const double parts = c->token_seconds * (double)c->n_token / R;
+            assert_true(c->compute_seconds > parts && c->compute_seconds < 1.9 * parts);
             assert_true((double)c->bytes > (8 + 8 / R) * (double)c->n_parameter);
             /* slices are whole chunks, and such a small model has few */
             assert_true(i == 0 ? c->bytes_sent == 0 : (double)c->bytes_sent > 0.3 * twice);
