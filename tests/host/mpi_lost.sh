@@ -151,6 +151,12 @@ check "lost: $name: rank 1 is stopped, and the others name it" stopped_after 1 2
 check "lost: $name: 2 ranks go on to the same bits" resumes 2
 check "lost: $name: rank 0 is stopped, and the others name it" stopped_after 0 2 30000
 check "lost: $name: 4 ranks go on to the same bits" resumes 4
+if [ "${WEFT_TEST_LONG:-}" ]; then
+    for rank in 2 3; do
+        check "lost: $name: rank $rank is stopped, and the others name it" stopped_after $rank 5 15000
+        check "lost: $name: 1 rank goes on to the same bits" resumes 1
+    done
+fi
 
 # ---- rank 0 is killed at a system call ----
 

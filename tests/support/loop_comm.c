@@ -43,6 +43,7 @@ typedef struct loop_comm {
 struct loop {
     pthread_mutex_t lock;
     int size, delay;
+    int crossed[2], cross_tag;       /* crossed[0] == crossed[1]: none */
     letter *box[MAX_LOOP][MAX_LOOP]; /* [to][from], oldest first */
     total *sum;
     int64_t n_sum;
@@ -89,11 +90,20 @@ static weft_status loop_send(comm *base, const void *at, size_t bytes, int to, i
     return WEFT_OK;
 }
 
+static int sender_of(const loop_comm *c, int from, int tag)
+{
+    const int a = c->of->crossed[0], b = c->of->crossed[1];
+    if (a == b || tag != c->of->cross_tag || c->base.rank == a || c->base.rank == b)
+        return from;
+    return from == a ? b : from == b ? a : from;
+}
+
 static weft_status loop_receive(comm *base, void *at, size_t bytes, int from, int tag, int *ticket,
                                 weft_error *err)
 {
     (void)err;
     loop_comm *c = (loop_comm *)base;
+    from = sender_of(c, from, tag);
     pthread_mutex_lock(&c->of->lock);
     *ticket = new_ticket(c, (transfer){ AWAITED, at, bytes, from, tag, 0, c->n_receive++ });
     pthread_mutex_unlock(&c->of->lock);
@@ -226,6 +236,13 @@ void loop_mute(loop *l, int rank, int tag)
 {
     l->rank[rank].speech = tag < 0 ? MUTE : MUTE_FROM_TAG;
     l->rank[rank].mute_tag = tag;
+}
+
+void loop_cross(loop *l, int a, int b, int tag)
+{
+    l->crossed[0] = a;
+    l->crossed[1] = b;
+    l->cross_tag = tag;
 }
 
 void loop_free(loop *l)

@@ -18,6 +18,10 @@ void loop_delay(loop *l, int k);
  * looks as if it were stopped. */
 void loop_mute(loop *l, int rank, int tag);
 
+/* From now on, messages with this tag from ranks a and b to the others change their places: each has
+ * the other's sender. */
+void loop_cross(loop *l, int a, int b, int tag);
+
 /* Runs `fn` once for each rank, on a thread of its own; ud[rank * each] is its argument. */
 typedef void loop_fn(comm *c, void *ud);
 void loop_run(loop *l, loop_fn *fn, void *ud, size_t each);

@@ -128,13 +128,13 @@ static void eight_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alone),
-        cmocka_unit_test(nothing_is_hidden),
-        cmocka_unit_test(all_gradients_are_hidden),
-        cmocka_unit_test(the_last_bucket_is_seen),
-        cmocka_unit_test(two_flights),
-        cmocka_unit_test(buckets_are_spread),
-        cmocka_unit_test(eight_ranks),
+        TEST("forecast: one rank computes, and exchanges nothing", alone),
+        TEST("forecast: all waits for the line where there is no backward", nothing_is_hidden),
+        TEST("forecast: a long backward hides all gradients", all_gradients_are_hidden),
+        TEST("forecast: the bucket that is complete last is seen", the_last_bucket_is_seen),
+        TEST("forecast: two buckets are under way at once", two_flights),
+        TEST("forecast: buckets are spread over backward", buckets_are_spread),
+        TEST("forecast: eight ranks", eight_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

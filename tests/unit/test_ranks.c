@@ -96,6 +96,7 @@ typedef struct asked {
     int64_t bucket_chunks;
     bool fast;
     double limit;
+    int crossed[2];        /* ranks whose gradients change places; equal: none */
     int mute_tag;          /* a rank is mute from its first message with this tag on; -1: any */
     const char *run;       /* checkpoints; or NULL */
     const char *continued; /* the run that it continues */
@@ -243,6 +244,7 @@ static void run_ranks(const asked *a, int R, int delay, int mute, outcome *o)
     loop_delay(l, delay);
     if (mute >= 0)
         loop_mute(l, mute, a->mute_tag);
+    loop_cross(l, a->crossed[0], a->crossed[1], TAG_GRADIENT);
     loop_run(l, one_rank, o, sizeof *o);
     loop_free(l);
 }
@@ -349,6 +351,30 @@ static void another_tree_is_seen(void **state)
     assert_true(same(&four[0], &four[3]));
     drop(&eight, 1);
     drop(four, 4);
+}
+
+/* Gradients of two ranks change places on their way to a third. Of two that are added to each other
+ * that does not matter; of two from different halves of the tree it is seen. */
+static void swapped_nodes_are_seen(void **state)
+{
+    (void)state;
+    static const struct {
+        int crossed[2];
+        bool seen;
+    } swaps[] = {
+        { { 0, 1 }, false }, { { 2, 3 }, false }, { { 1, 2 }, true }, { { 0, 3 }, true }
+    };
+    asked a = plain(LARGE, 2);
+    outcome one, four[4];
+    run_ranks(&a, 1, 0, -1, &one);
+    for (size_t i = 0; i < sizeof swaps / sizeof *swaps; i++) {
+        memcpy(a.crossed, swaps[i].crossed, sizeof a.crossed);
+        run_ranks(&a, 4, 0, -1, four);
+        assert_int_equal(four[0].status, WEFT_OK);
+        assert_int_equal(same(&one, &four[0]), !swaps[i].seen);
+        drop(four, 4);
+    }
+    drop(&one, 1);
 }
 
 /* What a forecast says that a rank sends in a step. */
@@ -518,6 +544,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("ranks: 2, 4 and 8 have the bits of one", ranks_have_the_bits_of_one),
         TEST("ranks: another tree of sums is seen", another_tree_is_seen),
+        TEST("ranks: nodes of the tree that changed places are seen", swapped_nodes_are_seen),
         TEST("ranks: traffic is within 2 % of the formula", traffic_is_as_planned),
         TEST("ranks: fast sums are close, and the same on all ranks", fast_sums_are_close),
         TEST("ranks: any number writes and reads the checkpoint of one",

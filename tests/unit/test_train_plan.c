@@ -240,10 +240,10 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_a_run),
-        cmocka_unit_test(several_ranks),
-        cmocka_unit_test(slow_network),
-        cmocka_unit_test(refused),
+        TEST("plan: memory and time of a run", as_a_run),
+        TEST("plan: several ranks of each family", several_ranks),
+        TEST("plan: a slow network", slow_network),
+        TEST("plan: what is refused", refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
