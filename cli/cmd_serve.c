@@ -143,24 +143,37 @@ static int open_template(serve_model *m)
     return 0;
 }
 
+/* An encoder-decoder may have one for what it reads, and one for what it writes. */
+static bool open_tokenizers(serve_model *m, weft_error *err)
+{
+    const char *from = load.tokenizer ? load.tokenizer : load.path;
+    if (m->info.n_layer_src == 0) {
+        m->tokenizer = cli_tokenizer(&load, pre, err);
+        return m->tokenizer;
+    }
+    m->source = cli_tokenizer_of(from, WEFT_SIDE_SOURCE, pre, err);
+    m->tokenizer = m->source ? cli_tokenizer_of(from, WEFT_SIDE_TARGET, pre, err) : NULL;
+    return m->tokenizer;
+}
+
 static int load_model(void *ud, serve_model *m)
 {
     weft_error err = { 0 };
-    weft_model_info info = { .struct_size = sizeof info };
+    weft_model_info *info = &m->info;
     (void)ud;
+    *info = (weft_model_info){ .struct_size = sizeof *info };
     m->name = alias ? alias : name_of(load.path);
     m->threads = engine_options.threads;
     m->model = cli_open(&load, &err);
     if (!m->model)
         return cli_fail(&err);
-    weft_model_get_info(m->model, &info);
-    if (info.n_layer_src > 0 || info.images)
-        return cli_wrong_task(load.path, &info);
-    m->tokenizer = cli_tokenizer(&load, pre, &err);
-    if (!m->tokenizer)
+    weft_model_get_info(m->model, info);
+    if (info->images)
+        return cli_wrong_task(load.path, info);
+    if (!open_tokenizers(m, &err))
         return cli_fail(&err);
-    m->generates = info.task == WEFT_TASK_GENERATE;
-    const int code = m->generates ? open_template(m) : 0;
+    m->generates = info->task == WEFT_TASK_GENERATE;
+    const int code = m->generates && !m->source ? open_template(m) : 0;
     if (!code)
         fprintf(stderr, "weft: serving %s\n", m->name);
     return code;

@@ -18,19 +18,24 @@ static bool refused_by(const weft_error *err, const char *param, refusal *why)
                   err->message);
 }
 
-static bool encode(const job *j, const input *in, prompt *to, refusal *why)
+/* second: the other text of a pair, or NULL. */
+static bool encode(const job *j, const input *in, const input *second, prompt *to, refusal *why)
 {
     const request *r = &j->request;
+    const serve_model *m = &j->server->model;
     const weft_tokenize_options o = { .struct_size = sizeof o,
                                       .no_special = r->no_special,
-                                      .parse_special = r->parse_special };
+                                      .parse_special = r->parse_special,
+                                      .pair = second ? second->text : NULL,
+                                      .pair_length = second ? second->length : 0 };
     weft_error err;
     if (!in->text) {
         to->ids = in->ids;
         to->n = in->n;
         return true;
     }
-    to->tokens = weft_tokenizer_encode(j->server->model.tokenizer, in->text, in->length, &o, &err);
+    to->tokens = weft_tokenizer_encode(m->source ? m->source : m->tokenizer, in->text, in->length,
+                                       &o, &err);
     if (!to->tokens)
         return refused_by(&err, "prompt", why);
     to->ids = to->tokens->ids;
@@ -60,15 +65,14 @@ static bool decode(const server *s, const int32_t *ids, int64_t n, bytes *to, re
     return !to->failed || no_memory(why);
 }
 
-static bool check_ids(const server *s, const prompt *p, int64_t i, refusal *why)
+/* Of a vocabulary of V. */
+static bool check_ids(const prompt *p, int64_t i, int64_t V, refusal *why)
 {
-    weft_model_info model = { .struct_size = sizeof model };
-    weft_model_get_info(s->model.model, &model);
     for (int64_t k = 0; k < p->n; k++)
-        if (p->ids[k] >= model.n_vocab)
+        if (p->ids[k] >= V)
             return refuse(why, 400, INVALID_REQUEST, "invalid_value", "prompt",
                           "prompt %lld: token id %d; expected one below %lld", (long long)i,
-                          (int)p->ids[k], (long long)model.n_vocab);
+                          (int)p->ids[k], (long long)V);
     return true;
 }
 
@@ -76,14 +80,14 @@ static bool check_ids(const server *s, const prompt *p, int64_t i, refusal *why)
 static bool check_length(const job *j, const prompt *p, int64_t i, refusal *why)
 {
     const int64_t n_ctx = j->server->n_ctx;
-    const bool embeds = j->endpoint == ENDPOINT_EMBEDDINGS;
-    const int64_t most = embeds || j->request.max_tokens == 0 ? n_ctx : n_ctx - 1;
+    const bool encodes = endpoint_encodes(j->endpoint) || j->endpoint == ENDPOINT_TRANSLATE;
+    const int64_t most = encodes || j->request.max_tokens == 0 ? n_ctx : n_ctx - 1;
     if (p->n == 0)
-        return refuse(why, 400, INVALID_REQUEST, "invalid_value", embeds ? "input" : "prompt",
+        return refuse(why, 400, INVALID_REQUEST, "invalid_value", encodes ? "input" : "prompt",
                       "prompt %lld has no tokens; expected at least one", (long long)i);
     if (p->n > most)
         return refuse(why, 400, INVALID_REQUEST, "context_length_exceeded",
-                      embeds ? "input" : "prompt",
+                      encodes ? "input" : "prompt",
                       "prompt %lld has %lld tokens; expected at most %lld of the context of %lld",
                       (long long)i, (long long)p->n, (long long)most, (long long)n_ctx);
     return true;
@@ -99,19 +103,116 @@ static bool make_echo(const job *j, const input *in, prompt *p, refusal *why)
     return !p->echo.failed || no_memory(why);
 }
 
+static bool take_prompts(job *j, int64_t n, refusal *why)
+{
+    j->prompts = store_take(&j->request.store, (size_t)n, sizeof *j->prompts);
+    j->n_text = j->prompts ? n : 0;
+    return j->prompts || no_memory(why);
+}
+
 static bool make_prompts(job *j, refusal *why)
 {
     request *r = &j->request;
-    j->prompts = store_take(&r->store, (size_t)r->n_input, sizeof *j->prompts);
-    if (!j->prompts)
-        return no_memory(why);
+    const weft_model_info *m = &j->server->model.info;
+    const int64_t V = m->n_layer_src > 0 ? m->n_vocab_src : m->n_vocab;
+    if (!take_prompts(j, r->n_input, why))
+        return false;
     for (int64_t i = 0; i < r->n_input; i++) {
         prompt *p = &j->prompts[i];
-        if (!encode(j, &r->inputs[i], p, why) || !check_ids(j->server, p, i, why) ||
+        if (!encode(j, &r->inputs[i], NULL, p, why) || !check_ids(p, i, V, why) ||
             !check_length(j, p, i, why) || !make_echo(j, &r->inputs[i], p, why))
             return false;
         if (atomic_load(&j->cancelled))
             break;
+    }
+    return true;
+}
+
+/* What was read is the source; the text begins as the model, or the request, wants it. */
+static bool make_sources(job *j, refusal *why)
+{
+    const weft_model_info *m = &j->server->model.info;
+    const int64_t forced = j->request.forced_bos;
+    if (forced >= m->n_vocab)
+        return refuse(why, 400, INVALID_REQUEST, "invalid_value", "forced_bos_token_id",
+                      "forced_bos_token_id: found %lld; expected one below %lld", (long long)forced,
+                      (long long)m->n_vocab);
+    int32_t *begin = store_take(&j->request.store, 2, sizeof *begin);
+    if (!begin)
+        return no_memory(why);
+    begin[0] = m->start_id;
+    begin[1] = (int32_t)forced;
+    if (!make_prompts(j, why))
+        return false;
+    for (int64_t i = 0; i < j->n_text; i++) {
+        prompt *p = &j->prompts[i];
+        p->source = p->ids;
+        p->n_source = p->n;
+        p->ids = begin;
+        p->n = forced < 0 ? 1 : 2;
+    }
+    return true;
+}
+
+/* ---- for an encoder -------------------------------------------------------------------------- */
+
+/* Pairs of texts, or the first ones and then the second ones. */
+static bool make_pairs(job *j, refusal *why)
+{
+    request *r = &j->request;
+    const bool pairs = serve_scores_pairs(&j->server->model);
+    if (!take_prompts(j, r->n_second + (pairs ? 0 : r->n_input), why))
+        return false;
+    for (int64_t i = 0; i < j->n_text && !atomic_load(&j->cancelled); i++) {
+        prompt *p = &j->prompts[i];
+        const bool is_first = !pairs && i < r->n_input;
+        const bool good = pairs ? encode(j, &r->inputs[r->n_input == 1 ? 0 : i], &r->seconds[i], p,
+                                         why)
+                          : is_first ? encode(j, &r->inputs[i], NULL, p, why)
+                                     : encode(j, &r->seconds[i - r->n_input], NULL, p, why);
+        if (!good || !check_length(j, p, i, why))
+            return false;
+    }
+    return true;
+}
+
+/* Two spellings are in use. */
+static int32_t mask_of(const weft_tokenizer *t)
+{
+    const int32_t bert = weft_tokenizer_id(t, "[MASK]", 6);
+    return bert >= 0 ? bert : weft_tokenizer_id(t, "<mask>", 6);
+}
+
+static bool find_masks(job *j, prompt *p, int64_t i, refusal *why)
+{
+    const int32_t id = mask_of(j->server->model.tokenizer);
+    p->mask = store_take(&j->request.store, MAX_MASK, sizeof *p->mask);
+    if (!p->mask)
+        return no_memory(why);
+    for (int64_t k = 0; k < p->n; k++) {
+        if (p->ids[k] != id)
+            continue;
+        if (p->n_mask == MAX_MASK)
+            return refuse(why, 400, INVALID_REQUEST, "invalid_value", "input",
+                          "input %lld has more than %d masks; expected fewer", (long long)i,
+                          MAX_MASK);
+        p->mask[p->n_mask++] = (int32_t)k;
+    }
+    return p->n_mask > 0 || refuse(why, 400, INVALID_REQUEST, "invalid_value", "input",
+                                   "input %lld has no mask; expected [MASK] or <mask>, as the "
+                                   "model's tokenizer spells it",
+                                   (long long)i);
+}
+
+static bool make_encodings(job *j, refusal *why)
+{
+    const bool pairs = j->endpoint == ENDPOINT_SCORE || j->endpoint == ENDPOINT_RERANK;
+    if (!(pairs ? make_pairs(j, why) : make_prompts(j, why)))
+        return false;
+    for (int64_t i = 0; i < j->n_text; i++) {
+        j->n_prompt += j->prompts[i].n;
+        if (j->endpoint == ENDPOINT_FILL && !find_masks(j, &j->prompts[i], i, why))
+            return false;
     }
     return true;
 }
@@ -152,9 +253,9 @@ static bool make_chat_prompt(job *j, refusal *why)
 {
     request *r = &j->request;
     weft_template_info info = { .struct_size = sizeof info };
-    prompt *p = j->prompts = store_take(&r->store, 1, sizeof *p);
-    if (!p)
-        return no_memory(why);
+    if (!take_prompts(j, 1, why))
+        return false;
+    prompt *p = j->prompts;
     r->n_input = 1;
     p->rendered = render(j, j->server->model.tokenizer, why);
     if (!p->rendered)
@@ -232,7 +333,7 @@ static bool finish(job *j, refusal *why)
 static bool tokenize(job *j, refusal *why)
 {
     prompt p = { 0 };
-    if (!encode(j, j->request.inputs, &p, why))
+    if (!encode(j, j->request.inputs, NULL, &p, why))
         return false;
     answer_ids(p.ids, p.n, j->server->n_ctx, job_begin_write(j));
     weft_tokens_free(p.tokens);
@@ -244,7 +345,7 @@ static bool detokenize(job *j, refusal *why)
     bytes text = { 0 };
     const input *in = j->request.inputs;
     const prompt p = { .ids = in->ids, .n = in->n };
-    const bool good = check_ids(j->server, &p, 0, why) &&
+    const bool good = check_ids(&p, 0, j->server->model.info.n_vocab, why) &&
                       decode(j->server, in->ids, in->n, &text, why);
     if (good)
         answer_plain("prompt", text.at ? text.at : "", text.n, job_begin_write(j));
@@ -307,8 +408,19 @@ static bool make_parts(job *j, refusal *why)
         j->parts[i] = (job_text){ .job = j, .index = i };
     }
     for (int64_t i = 0; i < r->n_input; i++)
-        a->n_prompt += j->prompts[i].n;
+        a->n_prompt += j->prompts[i].source ? j->prompts[i].n_source : j->prompts[i].n;
     j->n_prompt = a->n_prompt;
+    return true;
+}
+
+static bool make_decoders(job *j, refusal *why)
+{
+    weft_error err;
+    for (int i = 0; i < j->n_part; i++) {
+        j->parts[i].decoder = weft_decoder_new(j->server->model.tokenizer, false, &err);
+        if (!j->parts[i].decoder)
+            return refused_by(&err, NULL, why);
+    }
     return true;
 }
 
@@ -332,16 +444,37 @@ static bool choose_model(job *j, refusal *why)
                   has_adapters(s) ? ", or an adapter that /v1/models lists" : "");
 }
 
+/* Why the model cannot answer; NULL: it can. */
+static const char *lacks_of(const serve_model *m, endpoint e)
+{
+    const weft_task task = m->info.task;
+    const bool generates = e == ENDPOINT_COMPLETIONS || endpoint_talks(e);
+    const bool scores = e == ENDPOINT_SCORE || e == ENDPOINT_RERANK;
+    if (m->source && e != ENDPOINT_TRANSLATE && (generates || endpoint_encodes(e)))
+        return "makes a text of another; use /v1/translate";
+    if (e == ENDPOINT_TRANSLATE && !m->source)
+        return "has no encoder; expected an encoder-decoder";
+    if (generates && !m->engine)
+        return "does not generate text; use /v1/embeddings";
+    if (e == ENDPOINT_CLASSIFY && task != WEFT_TASK_CLASSIFY && task != WEFT_TASK_TAG)
+        return "has no labels; expected a classifier";
+    if (e == ENDPOINT_FILL && (task != WEFT_TASK_FILL || mask_of(m->tokenizer) < 0))
+        return "fills no masks; expected a masked language model";
+    if (scores && task == WEFT_TASK_CLASSIFY && m->info.n_out != 1)
+        return "has several labels; expected one output, as rerankers have";
+    if (scores && (task == WEFT_TASK_TAG || task == WEFT_TASK_ANSWER))
+        return "scores no texts; expected a reranker, or a model that makes vectors";
+    return NULL;
+}
+
 static bool check_model(job *j, refusal *why)
 {
     const server *s = j->server;
     if (!choose_model(j, why))
         return false;
-    const bool generates = j->endpoint == ENDPOINT_COMPLETIONS || endpoint_talks(j->endpoint);
-    if (generates && !s->model.engine)
-        return refuse(why, 400, INVALID_REQUEST, "wrong_model", "model",
-                      "%.200s does not generate text; use /v1/embeddings", s->model.name);
-    return true;
+    const char *lacks = lacks_of(&s->model, j->endpoint);
+    return !lacks || refuse(why, 400, INVALID_REQUEST, "wrong_model", "model", "%.200s %s",
+                            s->model.name, lacks);
 }
 
 /* True if the job went on to the worker; otherwise it has its answer. */
@@ -372,8 +505,17 @@ static bool take_in(job *j, refusal *why, bool *good)
         *good = make_chat_prompt(j, why) && check_tools(j->server, &j->request, why) &&
                 make_parts(j, why) && constrain(j, why);
         return *good;
-    case ENDPOINT_COMPLETIONS:
     case ENDPOINT_EMBEDDINGS:
+    case ENDPOINT_SCORE:
+    case ENDPOINT_RERANK:
+    case ENDPOINT_CLASSIFY:
+    case ENDPOINT_FILL:
+        *good = make_encodings(j, why);
+        return *good;
+    case ENDPOINT_TRANSLATE:
+        *good = make_sources(j, why) && make_parts(j, why) && make_decoders(j, why);
+        return *good;
+    case ENDPOINT_COMPLETIONS:
     case N_ENDPOINT:
         break;
     }

@@ -51,7 +51,7 @@ const char *job_model(const job *j)
 
 static void free_prompts(job *j)
 {
-    for (int64_t i = 0; j->prompts && i < j->request.n_input; i++) {
+    for (int64_t i = 0; j->prompts && i < j->n_text; i++) {
         weft_tokens_free(j->prompts[i].tokens);
         weft_rendered_free(j->prompts[i].rendered);
         bytes_free(&j->prompts[i].echo);
@@ -84,6 +84,7 @@ void job_release(job *j)
     for (int i = 0; i < j->n_part; i++) {
         weft_constraint_free(j->parts[i].constraint);
         weft_call_reader_free(j->parts[i].calls);
+        weft_decoder_free(j->parts[i].decoder);
     }
     request_free(&j->request); /* prompts, parts and choices live there */
     pthread_mutex_destroy(&j->lock);

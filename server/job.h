@@ -20,9 +20,21 @@ typedef struct prompt {
     int64_t n;
     weft_tokens *tokens; /* one of these owns the ids, or the request does */
     weft_rendered *rendered;
-    bytes echo;  /* its text, if it is wanted */
-    bool inside; /* it ends with the start of the model's thinking */
+    bytes echo;            /* its text, if it is wanted */
+    bool inside;           /* it ends with the start of the model's thinking */
+    const int32_t *source; /* of an encoder-decoder, whose ids are the text's beginning */
+    int64_t n_source;
+    int32_t *mask; /* [n_mask] where tokens are missing, to be filled in */
+    int64_t n_mask;
 } prompt;
+
+#define MAX_MASK 32 /* of a text */
+
+/* A token in place of a mask. */
+typedef struct filling {
+    int32_t id;
+    double p;
+} filling;
 
 /* A text that is generated: choice `index` of the answer. */
 typedef struct job_text {
@@ -32,6 +44,7 @@ typedef struct job_text {
     thinking think;
     weft_constraint *constraint; /* of the form or the tools; or NULL */
     weft_call_reader *calls;     /* of the tools; or NULL */
+    weft_decoder *decoder; /* of a translation, which is a whole text: it begins without a space */
     bool thinks, done;
     double last; /* when its last token came */
 } job_text;
@@ -68,8 +81,13 @@ typedef struct job {
     int n_part, n_submitted,
         n_done; /* texts: all, those that the scheduler has got, those it ended */
     uint64_t seed;
-    int64_t n_embedded; /* of embeddings: inputs that are done */
-    float *vectors;
+
+    /* of the worker's encoder */
+    int64_t n_text, n_encoded; /* prompts: all, and those that are done */
+    int64_t *row;              /* [n_text + 1] rows of the output before each */
+    int64_t width;
+    float *vectors; /* [row, width]; of masks: those of the texts that are computed now */
+    filling *fills; /* [mask, top_k] */
 
     void *client; /* of the loop: whose it is; NULL: gone */
 } job;

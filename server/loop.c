@@ -7,7 +7,7 @@ typedef struct work {
     server *server;
     job **at; /* [max_job] */
     int n;
-    weft_encoder *encoder;
+    encoders encoders;
 } work;
 
 /* ---- loading --------------------------------------------------------------------------------- */
@@ -20,9 +20,7 @@ static bool make_scheduler(server *s, weft_error *err)
                                        .n_waiting = s->max_job, /* each job has one in the queue */
                                        .share_prefixes = s->options.share_prefixes };
     if (!s->model.engine) {
-        weft_model_info model = { .struct_size = sizeof model };
-        weft_model_get_info(s->model.model, &model);
-        s->n_ctx = model.n_ctx;
+        s->n_ctx = s->model.info.n_ctx;
         return true;
     }
     weft_engine_get_info(s->model.engine, &info);
@@ -67,7 +65,7 @@ static void drop(work *w, int i)
 
 static bool is_text(const job *j)
 {
-    return j->endpoint != ENDPOINT_EMBEDDINGS;
+    return !endpoint_encodes(j->endpoint);
 }
 
 /* How many more texts could run at once. */
@@ -121,14 +119,14 @@ static void look_for_cancelled(work *w)
     }
 }
 
-/* One turn of the first job that wants embeddings. True if there was one. */
-static bool embed(work *w)
+/* One turn of the first job for an encoder. True if there was one. */
+static bool encode(work *w)
 {
     for (int i = 0; i < w->n; i++) {
         job *j = w->at[i];
         if (is_text(j))
             continue;
-        if (j->failed || worker_embed(j, &w->encoder))
+        if (j->failed || worker_encode(j, &w->encoders))
             drop(w, i);
         return true;
     }
@@ -172,7 +170,7 @@ static void turn(work *w)
         more = true;
     }
     drop_ended(w);
-    if (!embed(w) && !more && !is_waiting(w))
+    if (!encode(w) && !more && !is_waiting(w))
         ring_wait(&w->server->worker, -1);
 }
 
@@ -185,10 +183,11 @@ static void end(work *w)
     weft_scheduler_free(scheduler); /* each request gets its last call */
     while (w->n > 0)
         drop(w, 0);
-    weft_encoder_free(w->encoder);
+    encoders_free(&w->encoders);
     weft_engine_free(s->model.engine);
     weft_template_free(s->model.template);
     weft_tokenizer_free(s->model.tokenizer);
+    weft_tokenizer_free(s->model.source);
     weft_model_close(s->model.model);
     memory_give(w->at);
 }

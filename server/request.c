@@ -25,8 +25,14 @@ typedef enum kind {
 #define RESPONSES   (1u << ENDPOINT_RESPONSES)
 #define COUNT       (1u << ENDPOINT_COUNT)
 #define MESSAGES    (1u << ENDPOINT_MESSAGES)
+#define SCORE       (1u << ENDPOINT_SCORE)
+#define RERANK      (1u << ENDPOINT_RERANK)
+#define CLASSIFY    (1u << ENDPOINT_CLASSIFY)
+#define FILL        (1u << ENDPOINT_FILL)
+#define TRANSLATE   (1u << ENDPOINT_TRANSLATE)
 #define TALKS       (RESPONSES | MESSAGES)
 #define GENERATE    (COMPLETIONS | CHAT)
+#define SAMPLE      (GENERATE | TRANSLATE)
 #define ALL         ((1u << N_ENDPOINT) - 1)
 
 typedef struct field {
@@ -73,43 +79,53 @@ static const field fields[] = {
     READ("prompt", COMPLETIONS, read_prompt),
     READ("prompt", TOKENIZE, read_text_prompt),
     READ("content", TOKENIZE, read_text_prompt),
-    READ("input", EMBEDDINGS, read_input),
+    READ("input", EMBEDDINGS | CLASSIFY | FILL, read_input),
+    READ("input", TRANSLATE, read_prompt),
+    INT("forced_bos_token_id", TRANSLATE, forced_bos, 0, INT32_MAX),
+    READ("text_1", SCORE, read_text_1),
+    READ("text_2", SCORE, read_text_2),
+    READ("query", RERANK, read_query),
+    READ("documents", RERANK, read_documents),
+    INT("top_n", RERANK, top_n, 0, MAX_EMBED),
+    NOT("return_documents", RERANK, no_documents),
+    NOT("use_activation", SCORE | RERANK | CLASSIFY, no_activation),
+    INT("top_k", FILL, top_k, 1, MAX_FILL),
     READ("tokens", DETOKENIZE, read_ids),
     READ("messages", CHAT | TEMPLATE, read_messages),
-    INT("max_tokens", GENERATE, max_tokens, 0, MAX_TOKENS),
+    INT("max_tokens", SAMPLE, max_tokens, 0, MAX_TOKENS),
     INT("max_completion_tokens", CHAT, max_tokens, 0, MAX_TOKENS),
-    INT("min_tokens", GENERATE, min_tokens, 0, MAX_TOKENS),
-    REAL("temperature", GENERATE, temperature, 0, 2),
-    REAL("top_p", GENERATE, top_p, 0, 1),
-    INT("top_k", GENERATE, top_k, -1, 1 << 24),
-    REAL("min_p", GENERATE, min_p, 0, 1),
-    REAL("repetition_penalty", GENERATE, repetition, 0.01, 100),
-    REAL("frequency_penalty", GENERATE, frequency, -2, 2),
-    REAL("presence_penalty", GENERATE, presence, -2, 2),
+    INT("min_tokens", SAMPLE, min_tokens, 0, MAX_TOKENS),
+    REAL("temperature", SAMPLE, temperature, 0, 2),
+    REAL("top_p", SAMPLE, top_p, 0, 1),
+    INT("top_k", SAMPLE, top_k, -1, 1 << 24),
+    REAL("min_p", SAMPLE, min_p, 0, 1),
+    REAL("repetition_penalty", SAMPLE, repetition, 0.01, 100),
+    REAL("frequency_penalty", SAMPLE, frequency, -2, 2),
+    REAL("presence_penalty", SAMPLE, presence, -2, 2),
     INT("n", GENERATE, n, 1, MAX_CHOICE),
     INT("best_of", COMPLETIONS, best_of, 1, MAX_CHOICE),
     READ("stop", GENERATE, read_stop),
-    READ("stop_token_ids", GENERATE, read_stop_ids),
-    READ("seed", GENERATE, read_seed),
-    READ("logit_bias", GENERATE, read_bias),
+    READ("stop_token_ids", SAMPLE, read_stop_ids),
+    READ("seed", SAMPLE, read_seed),
+    READ("logit_bias", SAMPLE, read_bias),
     INT("logprobs", COMPLETIONS, n_top, 0, 5),
     READ("logprobs", CHAT, read_logprobs_flag),
     INT("top_logprobs", CHAT, n_top, 0, MAX_TOP),
     BOOL("echo", COMPLETIONS, echo),
-    BOOL("stream", GENERATE, stream),
-    READ("stream_options", GENERATE, read_stream_options),
-    BOOL("ignore_eos", GENERATE, ignore_eos),
-    INT("priority", GENERATE, priority, -1000, 1000),
+    BOOL("stream", SAMPLE, stream),
+    READ("stream_options", SAMPLE, read_stream_options),
+    BOOL("ignore_eos", SAMPLE, ignore_eos),
+    INT("priority", SAMPLE, priority, -1000, 1000),
     READ("chat_template_kwargs", CHAT | TEMPLATE, read_template_variables),
     READ("reasoning_effort", CHAT | TEMPLATE, read_effort),
     NOT("add_generation_prompt", CHAT | TEMPLATE, no_generation_prompt),
     BOOL("continue_final_message", CHAT | TEMPLATE, continue_last),
     READ("encoding_format", EMBEDDINGS, read_encoding),
     INT("dimensions", EMBEDDINGS, dimensions, 1, 1 << 20),
-    NOT("add_special_tokens", TOKENIZE | COMPLETIONS, no_special),
+    NOT("add_special_tokens", TOKENIZE | COMPLETIONS | TRANSLATE, no_special),
     NOT("add_special", TOKENIZE, no_special),
-    BOOL("parse_special", TOKENIZE | COMPLETIONS, parse_special),
-    READ("user", GENERATE | EMBEDDINGS, read_user),
+    BOOL("parse_special", TOKENIZE | COMPLETIONS | TRANSLATE, parse_special),
+    READ("user", SAMPLE | EMBEDDINGS | CLASSIFY | FILL | SCORE | RERANK, read_user),
     READ("response_format", GENERATE, read_response_format),
     READ("tool_choice", CHAT, read_tool_choice),
     READ("store", CHAT, read_no_store),
@@ -278,19 +294,29 @@ static bool take_field(request *r, const char *name, const json_t *value, bool l
 
 /* ---- several fields -------------------------------------------------------------------------- */
 
-static bool missing(const request *r, refusal *why)
+static bool is_missing(const char *name, refusal *why)
 {
-    const bool talks = endpoint_talks(r->endpoint) || r->endpoint == ENDPOINT_TEMPLATE ||
-                       r->endpoint == ENDPOINT_COUNT;
-    const char *name = r->endpoint == ENDPOINT_EMBEDDINGS   ? "input"
-                       : r->endpoint == ENDPOINT_DETOKENIZE ? "tokens"
-                       : talks                              ? "messages"
-                                                            : "prompt";
-    if (talks ? r->messages != NULL : r->inputs != NULL)
-        return false;
     refuse(why, 400, INVALID_REQUEST, "missing_required_parameter", name,
            "%s: missing; expected it in the body", name);
     return true;
+}
+
+/* The fields that must be there. */
+static bool missing(const request *r, refusal *why)
+{
+    static const char *const first[] = {
+        [ENDPOINT_COMPLETIONS] = "prompt", [ENDPOINT_TOKENIZE] = "prompt",
+        [ENDPOINT_DETOKENIZE] = "tokens",  [ENDPOINT_EMBEDDINGS] = "input",
+        [ENDPOINT_SCORE] = "text_1",       [ENDPOINT_RERANK] = "query",
+        [ENDPOINT_CLASSIFY] = "input",     [ENDPOINT_FILL] = "input",
+        [ENDPOINT_TRANSLATE] = "input",    [N_ENDPOINT] = NULL,
+    };
+    const char *name = first[r->endpoint];
+    if (name ? !r->inputs : !r->messages)
+        return is_missing(name ? name : "messages", why);
+    if (r->endpoint == ENDPOINT_SCORE && !r->seconds)
+        return is_missing("text_2", why);
+    return r->endpoint == ENDPOINT_RERANK && !r->seconds && is_missing("documents", why);
 }
 
 static bool fits(const json_t *root, const request *r, refusal *why)
@@ -318,6 +344,11 @@ static bool fits(const json_t *root, const request *r, refusal *why)
     if (r->include_usage && !r->stream)
         return refuse(why, 400, INVALID_REQUEST, NULL, "stream_options",
                       "stream_options: found without stream; expected \"stream\": true");
+    if (r->endpoint == ENDPOINT_SCORE && r->n_input != 1 && r->n_input != r->n_second)
+        return refuse(why, 400, INVALID_REQUEST, "invalid_value", "text_2",
+                      "text_2: found %lld texts beside %lld of text_1; expected as many, or one "
+                      "text_1",
+                      (long long)r->n_second, (long long)r->n_input);
     const int64_t n_choice = r->n_input * r->n; /* bounded: MAX_EMBED, MAX_CHOICE */
     if (r->endpoint == ENDPOINT_COMPLETIONS && n_choice > MAX_INPUT)
         return refuse(why, 400, INVALID_REQUEST, NULL, "n",
@@ -332,6 +363,13 @@ bool request_parse(request *r, endpoint e, const char *body, size_t n, bool leni
     const char *name;
     char text[300];
     *r = (request){ .endpoint = e, .max_tokens = -1, .n = 1, .temperature = 1, .top_p = 1 };
+    if (e == ENDPOINT_FILL) {
+        r->parse_special = true; /* the mask is one */
+        r->top_k = 5;
+    }
+    r->forced_bos = -1;
+    if (e == ENDPOINT_TRANSLATE)
+        r->temperature = 0; /* the most probable token, by default */
     *why = (refusal){ 0 };
     const body_status status = body_parse(&r->store, body, n, &root, text, sizeof text);
     if (status == BODY_NO_MEMORY)

@@ -19,6 +19,11 @@ typedef enum endpoint {
     ENDPOINT_RESPONSES, /* OpenAI's /v1/responses, */
     ENDPOINT_MESSAGES,  /* Anthropic's /v1/messages, */
     ENDPOINT_COUNT,     /* and its count_tokens */
+    ENDPOINT_SCORE,     /* vLLM's, as the next two */
+    ENDPOINT_RERANK,
+    ENDPOINT_CLASSIFY,
+    ENDPOINT_FILL,
+    ENDPOINT_TRANSLATE, /* completions of an encoder-decoder */
     N_ENDPOINT,
 } endpoint;
 
@@ -34,6 +39,12 @@ static inline bool endpoint_has_blocks(endpoint e)
     return e == ENDPOINT_RESPONSES || e == ENDPOINT_MESSAGES;
 }
 
+/* Which an encoder answers. */
+static inline bool endpoint_encodes(endpoint e)
+{
+    return e == ENDPOINT_EMBEDDINGS || (e >= ENDPOINT_SCORE && e <= ENDPOINT_FILL);
+}
+
 #define MAX_INPUT        256  /* prompts of one request, times n */
 #define MAX_EMBED        2048 /* texts of one request for embeddings */
 #define MAX_STOP         16
@@ -44,6 +55,7 @@ static inline bool endpoint_has_blocks(endpoint e)
 #define MAX_TOP          20 /* top_logprobs of chat; 5 of completions */
 #define MAX_TOKENS       1048576
 #define MAX_MESSAGE      4096
+#define MAX_FILL         100 /* tokens for a mask */
 #define MAX_IGNORED_TEXT 512
 
 /* A text, or ids where text is NULL. */
@@ -68,6 +80,10 @@ typedef struct request {
     const char *model; /* NULL: not given */
     input *inputs;     /* of completions, embeddings, tokenize; detokenize: one of ids */
     int64_t n_input;
+    input *seconds; /* text_2 of score, documents of rerank: [n_second] */
+    int64_t n_second;
+    int64_t top_n; /* of rerank; 0: all */
+    bool no_documents, no_activation;
     const char *messages; /* JSON, of chat and apply-template */
     size_t n_messages;
     const char *variables; /* JSON object for the template, or NULL */
@@ -88,6 +104,7 @@ typedef struct request {
     int n_stop;
     weft_bias *bias;
     int64_t n_bias;
+    int64_t forced_bos; /* of translate: the first token of the text; -1: none */
     int32_t *stop_ids;
     int64_t n_stop_id;
 

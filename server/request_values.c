@@ -136,6 +136,54 @@ bool read_input(const reading *r, const json_t *value)
     return read_inputs(r, value, MAX_EMBED);
 }
 
+/* One text or several, never ids. */
+static bool take_texts(const reading *r, const json_t *value, input **to, int64_t *n_text)
+{
+    char place[96];
+    const bool many = json_is_array(value);
+    const size_t n = many ? json_array_size(value) : 1;
+    if (n < 1 || n > MAX_EMBED) {
+        snprintf(place, sizeof place, "1 to %d texts", MAX_EMBED);
+        return refuse_value(r, "", value, place);
+    }
+    *to = store_take(&r->to->store, n, sizeof **to);
+    if (!*to)
+        return refuse_memory(r);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = many ? json_array_get(value, i) : value;
+        const json_t *text = json_is_object(one) ? json_object_get(one, "text") : one;
+        if (!json_is_string(text))
+            return refuse_value(r, many ? place_of(place, sizeof place, -1, (int64_t)i) : "", one,
+                                "a string");
+        (*to)[i].text = json_string_value(text);
+        (*to)[i].length = json_string_length(text);
+    }
+    *n_text = (int64_t)n;
+    return true;
+}
+
+bool read_text_1(const reading *r, const json_t *value)
+{
+    return take_texts(r, value, &r->to->inputs, &r->to->n_input);
+}
+
+bool read_text_2(const reading *r, const json_t *value)
+{
+    return take_texts(r, value, &r->to->seconds, &r->to->n_second);
+}
+
+bool read_query(const reading *r, const json_t *value)
+{
+    return json_is_string(value) ? read_text_1(r, value) : refuse_value(r, "", value, "a string");
+}
+
+/* Cohere's documents may be objects. */
+bool read_documents(const reading *r, const json_t *value)
+{
+    return json_is_array(value) ? read_text_2(r, value)
+                                : refuse_value(r, "", value, "a list of strings");
+}
+
 bool read_text_prompt(const reading *r, const json_t *value)
 {
     return json_is_string(value) ? read_inputs(r, value, 1)

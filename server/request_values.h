@@ -29,13 +29,14 @@ bool value_is(const json_t *value, const char *text);
 /* Each takes the value of a field; false after a refusal. */
 typedef bool value_fn(const reading *r, const json_t *value);
 
-value_fn read_prompt, read_text_prompt, read_input, read_ids, read_messages, read_stop, read_bias,
-    read_stop_ids, read_stream_options, read_template_variables, read_effort, read_encoding,
-    read_logprobs_flag, read_seed, read_response_format, read_tool_choice, read_no_store, read_user,
-    read_service_tier, read_structured_outputs, read_guided_json, read_guided_regex,
-    read_guided_grammar, read_guided_choice, read_tools, read_flat_tools, read_responses_choice,
-    read_messages_choice, read_text_format, read_reasoning, read_thinking, read_later,
-    read_no_previous, read_truncation, read_list, read_object;
+value_fn read_prompt, read_text_prompt, read_input, read_text_1, read_text_2, read_query,
+    read_documents, read_ids, read_messages, read_stop, read_bias, read_stop_ids,
+    read_stream_options, read_template_variables, read_effort, read_encoding, read_logprobs_flag,
+    read_seed, read_response_format, read_tool_choice, read_no_store, read_user, read_service_tier,
+    read_structured_outputs, read_guided_json, read_guided_regex, read_guided_grammar,
+    read_guided_choice, read_tools, read_flat_tools, read_responses_choice, read_messages_choice,
+    read_text_format, read_reasoning, read_thinking, read_later, read_no_previous, read_truncation,
+    read_list, read_object;
 
 /* Writes the conversation of Responses or Messages as that of chat completions. */
 bool talk_translate(request *to, const json_t *root, refusal *why);

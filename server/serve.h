@@ -11,11 +11,20 @@ typedef struct serve_model {
     const char *name; /* what clients call it */
     weft_model *model;
     weft_tokenizer *tokenizer;
+    weft_tokenizer
+        *source; /* of an encoder-decoder: what it reads; NULL: the model has no source */
     weft_template *template; /* NULL: it has none, and no chat */
     weft_engine *engine;     /* NULL: it does not generate, or is not made yet */
     bool generates;
-    int threads; /* of the encoder for embeddings */
+    weft_model_info info;
+    int threads; /* of encoders */
 } serve_model;
+
+/* Does it read two texts together, and say in one number how they fit (a cross-encoder)? */
+static inline bool serve_scores_pairs(const serve_model *m)
+{
+    return m->info.task == WEFT_TASK_CLASSIFY && m->info.n_out == 1;
+}
 
 /* Loads it all but its engine, in the engine's thread, while the server already says that it is
  * loading. Returns 0, or an exit code after printing an error. */

@@ -34,12 +34,28 @@ static void take_special(job_text *p, int32_t id)
         p->job->answer.choices[p->index].text.failed = true;
 }
 
-static void take_text(job_text *p, const char *text, size_t n)
+/* id -1: the end. Models may have more ids than their tokenizers. */
+static void take_translated(job_text *p, int32_t id)
+{
+    weft_error err;
+    const char *text = "";
+    size_t n = 0;
+    choice *c = &p->job->answer.choices[p->index];
+    if (id < 0)
+        weft_decoder_flush(p->decoder, &text, &n);
+    else if (weft_decoder_push(p->decoder, id, &text, &n, &err) != WEFT_OK)
+        c->text.failed |= err.code != WEFT_EINVAL;
+    answer_text(&p->job->answer, c, text, n);
+}
+
+static void take_text(job_text *p, int32_t id, const char *text, size_t n)
 {
     answer *a = &p->job->answer;
-    if (endpoint_talks(p->job->endpoint))
+    if (p->decoder && id >= 0)
+        take_translated(p, id);
+    else if (endpoint_talks(p->job->endpoint))
         think_feed(&p->think, text, n);
-    else
+    else if (!p->decoder)
         answer_text(a, &a->choices[p->index], text, n);
 }
 
@@ -73,7 +89,7 @@ static bool on_token(void *ud, const weft_generated *t)
             answer_token(&j->answer, c, t->id, t->logprobs);
         c->n_thought += p->thinks;
     }
-    take_text(p, t->text, t->length);
+    take_text(p, t->id, t->text, t->length);
     if (t->id >= 0)
         take_special(p, t->id);
     if (j->stream)
@@ -118,6 +134,8 @@ static void end_text(job_text *p, const weft_generation *info)
     bytes *out = job_begin_write(j);
     if (endpoint_talks(j->endpoint))
         think_end(&p->think);
+    if (p->decoder)
+        take_translated(p, -1);
     if (p->calls)
         c->text.failed |= weft_call_reader_finish(p->calls, NULL) != WEFT_OK;
     c->finish = full ? "length" : c->n_call > 0 ? "tool_calls" : "stop";
@@ -210,7 +228,9 @@ static weft_generate_options generation_of(const job *j, const prompt *p,
     const request *r = &j->request;
     weft_generate_options o = { .struct_size = sizeof o };
     const int64_t given = r->max_tokens;
-    const int64_t usual = endpoint_talks(j->endpoint) ? 0 : 16; /* OpenAI's; 0: no limit */
+    const int64_t usual = endpoint_talks(j->endpoint)         ? 0 /* no limit */
+                          : j->endpoint == ENDPOINT_TRANSLATE ? 256
+                                                              : 16; /* OpenAI's */
     o.prompt = p->ids;
     o.n_prompt = p->n;
     o.n_new = given < 0 ? usual : given == 0 ? -1 : given;
@@ -236,6 +256,8 @@ static bool submit_part(job *j, job_text *p, uint64_t seed, weft_error *err)
                                .generate = &generate,
                                .sampler = &sampler,
                                .tokenizer = s->model.tokenizer,
+                               .source = from->source,
+                               .n_source = from->n_source,
                                .adapter = j->adapter ? j->adapter->adapter : NULL,
                                .strength = j->adapter ? j->adapter->strength : 0,
                                .key = j->key < 0 ? NULL : s->keys.at[j->key].name,

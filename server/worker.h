@@ -1,4 +1,5 @@
-/* worker.h - the worker's files: worker.c generates, embed.c embeds, loop.c is the thread. */
+/* worker.h - the worker's files: worker.c generates, encode.c and encoded.c encode, loop.c is the
+ * thread. */
 #ifndef WEFT_SERVER_WORKER_H
 #define WEFT_SERVER_WORKER_H
 
@@ -12,8 +13,18 @@ bool worker_has_ended(const job *j);
 /* Nobody waits for the job any more; its texts end at the next step. */
 void worker_cancel(job *j);
 
-/* Computes some embeddings of a job, with the encoder that *encoder is made into at first. True
- * once it has its answer. */
-bool worker_embed(job *j, weft_encoder **encoder);
+/* Each is made when it is needed first. */
+typedef struct encoders {
+    weft_encoder *pooled; /* one vector a text */
+    weft_encoder *head;
+} encoders;
+
+void encoders_free(encoders *e);
+
+/* Computes some texts of a job for an encoder. True once it has its answer. */
+bool worker_encode(job *j, encoders *e);
+
+/* Writes the answer of such a job. */
+void encoded_write(const job *j, bytes *to);
 
 #endif

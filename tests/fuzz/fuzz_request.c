@@ -15,9 +15,17 @@ static bool is_text(const char *text, size_t most)
 /* What later parts rely on. */
 static void check_good(const request *r)
 {
-    const bool talks = r->endpoint == ENDPOINT_CHAT || r->endpoint == ENDPOINT_TEMPLATE;
+    const bool talks = endpoint_talks(r->endpoint) || r->endpoint == ENDPOINT_TEMPLATE ||
+                       r->endpoint == ENDPOINT_COUNT;
+    const bool pairs = r->endpoint == ENDPOINT_SCORE || r->endpoint == ENDPOINT_RERANK;
     holds(talks ? r->messages != NULL : r->n_input > 0, "a request without input");
     holds(r->n >= 1 && r->n <= MAX_CHOICE && r->n_input * r->n <= MAX_EMBED, "too many choices");
+    holds(pairs == (r->n_second > 0), "pairs without second texts");
+    holds(!pairs || r->n_input == 1 || r->n_input == r->n_second, "texts without a partner");
+    for (int64_t i = 0; i < r->n_second; i++)
+        holds(r->seconds[i].text != NULL, "a second text");
+    holds(r->endpoint != ENDPOINT_FILL || (r->top_k >= 1 && r->top_k <= MAX_FILL),
+          "tokens for masks");
     holds(r->max_tokens >= -1 && r->max_tokens <= MAX_TOKENS, "too many tokens");
     holds(r->temperature >= 0 && r->temperature <= 2, "temperature");
     holds(r->top_p >= 0 && r->top_p <= 1 && r->min_p >= 0 && r->min_p <= 1, "a probability");
@@ -43,10 +51,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     json_object_seed(1); /* hashing is random by default, findings must repeat */
     body_init();
-    const int fail_at = data[0] / 16;
-    const bool ignores = data[0] & 8;
+    const int fail_at = data[0] / 32;
+    const bool ignores = data[0] & 16;
     atomic_store(&memory_fail_at, fail_at);
-    const bool good = request_parse(&r, (endpoint)(data[0] % 8 % N_ENDPOINT),
+    const bool good = request_parse(&r, (endpoint)(data[0] % 16 % N_ENDPOINT),
                                     (const char *)data + 1, size - 1, ignores, &why);
     atomic_store(&memory_fail_at, 0);
     if (good)

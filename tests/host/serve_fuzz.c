@@ -29,6 +29,12 @@ static const char *const seeds[] = {
     "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"max_tokens\":1,\"n\":2}",
     "POST /v1/embeddings HTTP/1.1\r\n" JSON_HEAD "Content-Length: 43\r\n\r\n"
     "{\"input\":\"Thou\",\"encoding_format\":\"base64\"}",
+    "POST /v1/rerank HTTP/1.1\r\n" JSON_HEAD "Content-Length: 47\r\n\r\n"
+    "{\"query\":\"my lord\",\"documents\":[\"a\",\"no more\"]}",
+    "POST /v1/score HTTP/1.1\r\n" JSON_HEAD "Content-Length: 35\r\n\r\n"
+    "{\"text_1\":[\"a\",\"b\"],\"text_2\":\"c d\"}",
+    "POST /v1/fill-mask HTTP/1.1\r\n" JSON_HEAD "Content-Length: 18\r\n\r\n"
+    "{\"input\":\"[MASK]\"}",
     "POST /tokenize HTTP/1.1\r\n" JSON_HEAD "Transfer-Encoding: chunked\r\n\r\n"
     "8\r\n{\"prompt\r\n9;a=b\r\n\":\"\xc3\xa4\\u00e4\r\n2\r\n\"}\r\n0\r\nX: y\r\n\r\n",
     "POST /detokenize HTTP/1.1\r\n" JSON_HEAD "Expect: 100-continue\r\nContent-Length: 16\r\n\r\n"

@@ -7,7 +7,9 @@
 
 static const char *const endpoint_names[] = { "completions", "chat",       "embeddings",
                                               "tokenize",    "detokenize", "apply-template",
-                                              "responses",   "messages",   "count_tokens" };
+                                              "responses",   "messages",   "count_tokens",
+                                              "score",       "rerank",     "classify",
+                                              "fill-mask",   "translate" };
 
 /* The smallest good body of each endpoint, without its closing bracket. */
 static const char *const least[] = {
@@ -20,6 +22,11 @@ static const char *const least[] = {
     "{\"input\":\"a\"",
     "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]",
     "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]",
+    "{\"text_1\":\"a\",\"text_2\":\"b\"",
+    "{\"query\":\"a\",\"documents\":[\"b\"]",
+    "{\"input\":\"a\"",
+    "{\"input\":\"a\"",
+    "{\"input\":\"a\"",
 };
 
 /* In memory of its exact size, so that a sanitizer reports an overrun. */
@@ -176,6 +183,45 @@ static void other_endpoints(void **state)
     assert_true(parse(&r, ENDPOINT_DETOKENIZE, ids, strlen(ids), false, &why));
     assert_true(r.inputs->ids && r.inputs->n == 0);
     request_free(&r);
+}
+
+static void encoders(void **state)
+{
+    (void)state;
+    request r;
+    refusal why;
+    const char ranks[] = "{\"query\":\"q\",\"documents\":[\"a\",{\"text\":\"bc\"}],\"top_n\":1,"
+                         "\"return_documents\":false,\"use_activation\":false}";
+    assert_true(parse(&r, ENDPOINT_RERANK, ranks, strlen(ranks), false, &why));
+    assert_true(r.n_input == 1 && r.n_second == 2 && r.top_n == 1 && r.no_documents &&
+                r.no_activation);
+    assert_true(r.seconds[1].length == 2 && memcmp(r.seconds[1].text, "bc", 2) == 0);
+    request_free(&r);
+    const char score[] = "{\"text_1\":[\"a\",\"b\"],\"text_2\":[\"c\",\"d\"]}";
+    assert_true(parse(&r, ENDPOINT_SCORE, score, strlen(score), false, &why));
+    assert_true(r.n_input == 2 && r.n_second == 2 && !r.no_activation);
+    request_free(&r);
+    const char mask[] = "{\"input\":\"[MASK]\"}";
+    assert_true(parse(&r, ENDPOINT_FILL, mask, strlen(mask), false, &why));
+    assert_true(r.parse_special && r.top_k == 5);
+    request_free(&r);
+    assert_true(parse(&r, ENDPOINT_TRANSLATE, mask, strlen(mask), false, &why));
+    assert_true(!r.parse_special && r.top_k == 0 && r.temperature == 0 && r.forced_bos == -1);
+    request_free(&r);
+}
+
+static void number_of_documents(void **state)
+{
+    (void)state;
+    static char body[32768];
+    refusal why = { 0 };
+    for (int n = MAX_EMBED; n <= MAX_EMBED + 1; n++) {
+        char *to = body + sprintf(body, "{\"query\":\"a\",\"documents\":[");
+        for (int i = 0; i < n; i++)
+            to += sprintf(to, "\"a\"%s", i + 1 < n ? "," : "]}");
+        assert_int_equal(try(ENDPOINT_RERANK, body, &why), n == MAX_EMBED);
+    }
+    assert_string_equal(why.param, "documents");
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */
@@ -341,6 +387,23 @@ static const bound bounds[] = {
     { E, "\"encoding_format\":\"float\"", NULL },
     { E, "\"dimensions\":0", "dimensions" },
     { E, "\"temperature\":1", "temperature" },
+    { ENDPOINT_SCORE, "\"use_activation\":0", "use_activation" },
+    { ENDPOINT_SCORE, "\"top_n\":1", "top_n" },
+    { ENDPOINT_RERANK, "\"top_n\":0", NULL },
+    { ENDPOINT_RERANK, "\"top_n\":2048", NULL },
+    { ENDPOINT_RERANK, "\"top_n\":2049", "top_n" },
+    { ENDPOINT_RERANK, "\"return_documents\":true", NULL },
+    { ENDPOINT_CLASSIFY, "\"use_activation\":true,\"user\":\"u\"", NULL },
+    { ENDPOINT_CLASSIFY, "\"temperature\":1", "temperature" },
+    { ENDPOINT_FILL, "\"top_k\":1", NULL },
+    { ENDPOINT_FILL, "\"top_k\":100", NULL },
+    { ENDPOINT_FILL, "\"top_k\":0", "top_k" },
+    { ENDPOINT_FILL, "\"top_k\":101", "top_k" },
+    { ENDPOINT_TRANSLATE, "\"temperature\":1,\"top_p\":0.9,\"seed\":3,\"stream\":true", NULL },
+    { ENDPOINT_TRANSLATE, "\"forced_bos_token_id\":0", NULL },
+    { ENDPOINT_TRANSLATE, "\"forced_bos_token_id\":-1", "forced_bos_token_id" },
+    { ENDPOINT_TRANSLATE, "\"stop\":\"a\"", "stop" },
+    { ENDPOINT_TRANSLATE, "\"n\":2", "n" },
     { ENDPOINT_TOKENIZE, "\"content\":\"b\"", "content" }, /* beside prompt */
     { ENDPOINT_TOKENIZE, "\"add_special\":0", "add_special" },
     { ENDPOINT_DETOKENIZE, "\"model\":\"m\"", NULL },
@@ -780,6 +843,21 @@ static const char *const hostile[] = {
     "[\"\\ud83d\\ude00\"]",
 };
 
+/* The smallest good body of an endpoint with another value of a field, or with the field. */
+static void body_with(char *to, size_t size, endpoint e, const char *name, const char *value)
+{
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\":", name);
+    const char *at = strstr(least[e], quoted);
+    const char *rest = at && (e == ENDPOINT_SCORE || e == ENDPOINT_RERANK) ? strstr(at, ",\"")
+                                                                           : NULL;
+    if (at)
+        snprintf(to, size, "%.*s%s%s%s}", (int)(at - least[e]), least[e], quoted, value,
+                 rest ? rest : "");
+    else
+        snprintf(to, size, "%s,%s%s}", least[e], quoted, value);
+}
+
 /* Each value is good, or is refused with 400 by the name of the field. */
 static void every_field_hostile(void **state)
 {
@@ -789,12 +867,9 @@ static void every_field_hostile(void **state)
         for (int f = 0; request_field_name((endpoint)e, f); f++)
             for (size_t k = 0; k < sizeof hostile / sizeof *hostile; k++) {
                 const char *name = request_field_name((endpoint)e, f);
-                char quoted[64], body[256];
-                snprintf(quoted, sizeof quoted, "{\"%s\":", name);
-                const bool needed = strncmp(least[e], quoted, strlen(quoted)) == 0;
+                char body[256];
                 refusal why = { 0 };
-                snprintf(body, sizeof body, "%s%s\"%s\":%s}", needed ? "{" : least[e],
-                         needed ? "" : ",", name, hostile[k]);
+                body_with(body, sizeof body, (endpoint)e, name, hostile[k]);
                 const bool good = try((endpoint)e, body, &why);
                 n++;
                 n_good += good;
@@ -966,6 +1041,8 @@ static void without_memory(void **state)
                                  "\"guided_choice\":[\"a\",\"b\"]}";
     assert_true(try_without_memory(H, chat) >= 3);
     assert_true(try_without_memory(H, formed) >= 3);
+    assert_true(try_without_memory(ENDPOINT_RERANK, "{\"query\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaa\","
+                                                    "\"documents\":[\"a\",\"b\"]}") > 0);
     for (size_t i = 0; i < sizeof talks / sizeof *talks; i++)
         assert_true(try_without_memory(talks[i].e, talks[i].body) > 0);
 }
@@ -996,6 +1073,7 @@ static void large_without_memory(void **state)
     } large[] = {
         { C, "{\"prompt\":[%1]}", "1,", 12000 },
         { C, "{\"prompt\":[%\"a\"]}", "\"a\",", 255 },
+        { ENDPOINT_RERANK, "{\"query\":\"a\",\"documents\":[%\"a\"]}", "\"a\",", 2047 },
         { ENDPOINT_DETOKENIZE, "{\"tokens\":[%1]}", "1,", 12000 },
         { C, "{\"prompt\":\"%\",\"stop_token_ids\":[1],\"logit_bias\":{\"1\":1}}", "a", 16320 },
         { C, "{\"prompt\":\"%\",\"logit_bias\":{\"1\":1}}", "a", 16000 },
@@ -1074,6 +1152,8 @@ int main(void)
         TEST("request: null is as if absent", defaults),
         TEST("request: a conversation", conversation),
         TEST("request: embeddings, tokenize, detokenize", other_endpoints),
+        TEST("request: scores, ranks, masks, translations", encoders),
+        TEST("request: the number of documents is limited", number_of_documents),
         TEST("request: fields at their bounds", at_bounds),
         TEST("request: conversations of responses and messages become those of chat", translated),
         TEST("request: a conversation that is wrong says where", not_translated),
