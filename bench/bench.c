@@ -56,7 +56,7 @@ void bench_time(timings *t, pool *threads, work_fn *work, void *ud, int n)
     timings all = { 0 };
     *t = (timings){ 0 };
     limits before = measure_limits(threads);
-    const int max = 3 * n < MAX_SAMPLE ? 3 * n : MAX_SAMPLE;
+    const int max = 3 * n < MAX_TIMING ? 3 * n : MAX_TIMING;
     while (all.n < max && t->n < n) {
         const double seconds = work(ud);
         const limits after = measure_limits(threads), at = mean(&before, &after);
@@ -99,7 +99,7 @@ double timings_spread(const timings *t)
 
 double timings_share(const timings *t, const demand *d)
 {
-    double share[MAX_SAMPLE];
+    double share[MAX_TIMING];
     for (int i = 0; i < t->n; i++)
         share[i] = demand_seconds(d, &t->limit[i]) / t->seconds[i];
     return median(share, t->n);
@@ -107,7 +107,7 @@ double timings_share(const timings *t, const demand *d)
 
 limits timings_limits(const timings *t)
 {
-    double read[MAX_SAMPLE], flops[MAX_SAMPLE], int8[MAX_SAMPLE], bf16[MAX_SAMPLE];
+    double read[MAX_TIMING], flops[MAX_TIMING], int8[MAX_TIMING], bf16[MAX_TIMING];
     for (int i = 0; i < t->n; i++) {
         read[i] = t->limit[i].read;
         flops[i] = t->limit[i].flops;
@@ -172,6 +172,28 @@ batch bench_batch(int64_t n_row, int64_t start, cache *of)
     for (int64_t i = 0; i < n_row; i++)
         b.row[i] = (batch_row){ .pos = (int32_t)(start + i), .target = NO_TARGET };
     b.seq[0] = (sequence){ .n = (int32_t)n_row, .source = -1, .cache = of };
+    return b;
+}
+
+batch bench_train_batch(int64_t n_sequence, int64_t n_token, int64_t n_vocab, int seed)
+{
+    const int64_t n = n_sequence * n_token;
+    batch b = { .n_row = (int32_t)n, .n_seq = (int32_t)n_sequence, .n_wanted = (int32_t)n };
+    b.row = bench_must(calloc((size_t)n, sizeof *b.row), NULL);
+    b.seq = bench_must(calloc((size_t)n_sequence, sizeof *b.seq), NULL);
+    for (int64_t i = 0; i < n; i++) {
+        const rng_block r = rng_draw(3, (uint64_t)seed, (uint64_t)i);
+        b.row[i] = (batch_row){ .id = (int32_t)(r.word[0] % (uint32_t)n_vocab),
+                                .seq = (int32_t)(i / n_token),
+                                .pos = (int32_t)(i % n_token),
+                                .target = (int32_t)(r.word[1] % (uint32_t)n_vocab),
+                                .weight = 1,
+                                .wanted = true };
+    }
+    for (int64_t s = 0; s < n_sequence; s++)
+        b.seq[s] = (sequence){ .first = (int32_t)(s * n_token),
+                               .n = (int32_t)n_token,
+                               .source = -1 };
     return b;
 }
 

@@ -49,12 +49,12 @@ typedef double work_fn(void *ud);
 
 /* Runs work(ud), which returns its seconds, between measurements of the limits, until n samples
  * were steady or 3 n were taken. If none was steady, all are kept and `steady` is 0. */
-#define MAX_SAMPLE 64
+#define MAX_TIMING 64
 
 typedef struct timings {
     int n, steady, thrown;
-    double seconds[MAX_SAMPLE];
-    limits limit[MAX_SAMPLE];
+    double seconds[MAX_TIMING];
+    limits limit[MAX_TIMING];
 } timings;
 
 void bench_time(timings *t, pool *threads, work_fn *work, void *ud, int n);
@@ -75,6 +75,9 @@ void bench_tensor_free(tensor *t);
 /* A batch of one sequence: n rows at positions from `start`. */
 batch bench_batch(int64_t n_row, int64_t start, cache *of);
 void bench_batch_free(batch *b);
+
+/* A batch to train on: sequences of random tokens, each of which has a target. */
+batch bench_train_batch(int64_t n_sequence, int64_t n_token, int64_t n_vocab, int seed);
 
 /* Time by op, longest first, of work that took `seconds`; also prints the remainder. */
 void bench_print_profile(const profile *p, const char *work, double seconds, bool json);

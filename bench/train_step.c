@@ -13,7 +13,6 @@
 #include "random_gguf.h"
 
 #include "base/cpu.h"
-#include "base/rng.h"
 #include "train/learner.h"
 
 #include <stdio.h>
@@ -51,28 +50,6 @@ static const program self = {
 };
 
 /* ---- the model ------------------------------------------------------------------------------- */
-
-static batch batch_new(const model *m)
-{
-    const int64_t n = n_sequence * n_token;
-    batch b = { .n_row = (int32_t)n, .n_seq = (int32_t)n_sequence, .n_wanted = (int32_t)n };
-    b.row = bench_must(calloc((size_t)n, sizeof *b.row), NULL);
-    b.seq = bench_must(calloc((size_t)n_sequence, sizeof *b.seq), NULL);
-    for (int64_t i = 0; i < n; i++) {
-        const rng_block r = rng_draw(3, 0, (uint64_t)i);
-        b.row[i] = (batch_row){ .id = (int32_t)(r.word[0] % (uint32_t)m->n_vocab),
-                                .seq = (int32_t)(i / n_token),
-                                .pos = (int32_t)(i % n_token),
-                                .target = (int32_t)(r.word[1] % (uint32_t)m->n_vocab),
-                                .weight = 1,
-                                .wanted = true };
-    }
-    for (int64_t s = 0; s < n_sequence; s++)
-        b.seq[s] = (sequence){ .first = (int32_t)(s * n_token),
-                               .n = (int32_t)n_token,
-                               .source = -1 };
-    return b;
-}
 
 /* An adapter as `weft train --lora r=RANK,alpha=2*RANK` makes it. */
 static void adapter_make(lora_params *p, ready_adapter *ready, const model *m)
@@ -219,7 +196,7 @@ int main(int argc, char **argv)
         .lora = rank ? &trained : NULL,
         .adamw = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .clip = 1 },
     };
-    j.batch = batch_new(&m);
+    j.batch = bench_train_batch(n_sequence, n_token, m.n_vocab, 0);
     bench_check(learner_init(&j.learner, &m, &o, &j.batch, &err), &err);
     const double n = (double)j.learner.params.n, frozen = rank ? (double)m.n_parameter : 0;
     const double products = (6 * n + 4 * frozen) * (double)(n_sequence * n_token);
@@ -238,7 +215,6 @@ int main(int argc, char **argv)
     lora_params_free(&trained);
     ready_close(&ready);
     model_close(&m);
-    free(j.batch.row);
-    free(j.batch.seq);
+    bench_batch_free(&j.batch);
     return 0;
 }

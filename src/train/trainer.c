@@ -213,9 +213,9 @@ static weft_status add_groups(trainer *t, trainer_report *r, weft_error *err)
     const size_t each = (size_t)(trainer_groups(t) / n_rank(trainer_ranks(t)));
     weft_status status = add_own_groups(t, err);
     if (status == WEFT_OK)
-        status = ranks_share(trainer_ranks(t), t->sums, each * sizeof *t->sums, err);
-    if (status == WEFT_OK)
         status = learner_reduce(&t->learner, err);
+    if (status == WEFT_OK)
+        status = ranks_share(trainer_ranks(t), t->sums, each * sizeof *t->sums, err);
     const sample_sums all = add_sums(t->sums, trainer_groups(t));
     r->loss = all.loss;
     r->n_row = all.n_row;

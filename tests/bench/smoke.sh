@@ -24,6 +24,8 @@ objects()
     [ -s "$work/json" ] && ! grep -v '^{".*}$' "$work/json"
 }
 
+fails() { ! "$@"; }
+
 model=$work/model.gguf
 check "random_model: sizes make a model" "$random_model" --layers 2 --width 64 --hidden 128 --heads 4 --kv-heads 2 \
     --vocab 200 --context 64 --type q8_0 "$model"
@@ -81,6 +83,22 @@ check "context: a type that is not cached in is refused" refused "does not cache
 check "heads: runs" "$bench/heads" --heads 4 --d-head 8 --layers 1 --longest 64 --generate 2
 check "heads: prints JSON" objects "$bench/heads" --heads 4 --d-head 8 --layers 1 --longest 64 --generate 2 --json
 check "heads: too few heads for groups are refused" refused "expected 4 to" "$bench/heads" --heads 2
+# ranks_of N OPTION...: bench/ranks in a job of N ranks.
+ranks_of()
+{
+    n=$1
+    shift
+    WEFT_MPI=$bench/../comm-openmpi.so timeout 60 mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -n "$n" \
+        "$bench/ranks" --layers 1 --width 64 --vocab 64 --tokens 8 --steps 1 "$@" </dev/null
+}
+check "ranks: runs alone" "$bench/ranks" --layers 1 --width 64 --vocab 64 --tokens 8 --steps 1
+check "ranks: a forecast of sums that have none is refused" refused "have no forecast" "$bench/ranks" --fast --within 0.2
+check "ranks: a width that heads do not divide is refused" refused "a multiple of 64" "$bench/ranks" --width 100
+if command -v mpirun.openmpi >/dev/null 2>&1 && [ -e "$bench/../comm-openmpi.so" ]; then
+    check "ranks: two print JSON" objects ranks_of 2 --json
+    check "ranks: two sum in the order of MPI" ranks_of 2 --fast
+    check "ranks: an exchange far from its forecast fails" fails ranks_of 2 --within 0.00001
+fi
 if command -v python3 >/dev/null 2>&1; then
     check "versus: a missing peer is reported" sh -c "
         python3 '$source/bench/versus.py' llama --weft '$bench/generate' --prompt 8 --generate 2 --model '$model' \
