@@ -207,14 +207,19 @@ static bool find_masks(job *j, prompt *p, int64_t i, refusal *why)
 static bool make_encodings(job *j, refusal *why)
 {
     const bool pairs = j->endpoint == ENDPOINT_SCORE || j->endpoint == ENDPOINT_RERANK;
+    int64_t n_fill = 0; /* tokens that the answer would have */
     if (!(pairs ? make_pairs(j, why) : make_prompts(j, why)))
         return false;
     for (int64_t i = 0; i < j->n_text; i++) {
         j->n_prompt += j->prompts[i].n;
         if (j->endpoint == ENDPOINT_FILL && !find_masks(j, &j->prompts[i], i, why))
             return false;
+        n_fill += j->prompts[i].n_mask * j->request.top_k;
     }
-    return true;
+    return n_fill <= MAX_FILLED ||
+           refuse(why, 400, INVALID_REQUEST, "invalid_value", "top_k",
+                  "top_k: %lld tokens for all masks; expected at most %d in a request",
+                  (long long)n_fill, MAX_FILLED);
 }
 
 /* ---- chat ------------------------------------------------------------------------------------ */

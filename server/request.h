@@ -55,7 +55,8 @@ static inline bool endpoint_encodes(endpoint e)
 #define MAX_TOP          20 /* top_logprobs of chat; 5 of completions */
 #define MAX_TOKENS       1048576
 #define MAX_MESSAGE      4096
-#define MAX_FILL         100 /* tokens for a mask */
+#define MAX_FILL         100   /* tokens for a mask, */
+#define MAX_FILLED       65536 /* and for all of a request */
 #define MAX_IGNORED_TEXT 512
 
 /* A text, or ids where text is NULL. */
