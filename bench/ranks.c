@@ -12,17 +12,16 @@
 #include "args.h"
 #include "bench.h"
 
-#include "base/cpu.h"
 #include "dist/load.h"
 #include "train/forecast.h"
 #include "train/init_model.h"
 #include "train/learner.h"
+#include "train/pace.h"
 #include "train/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define LINE_TRIALS 9
 
@@ -135,12 +134,6 @@ static void design(model *m, host *h)
     buffer_end(&config);
 }
 
-static void make_up_weights(params *p)
-{
-    for (int64_t k = 0; k < p->n; k++)
-        p->value[k] = (real)0.002 * (real)((uint32_t)k * 2654435761U >> 28) - (real)0.015;
-}
-
 /* Anonymous memory in use, in bytes, by what the system says; 0: it does not say. */
 static double memory_taken(void)
 {
@@ -216,7 +209,7 @@ static void share_ready(job *j)
             j->ready[b] = fmax(j->ready[b], j->ready[q * n + b]);
 }
 
-static forecast replay(job *j, const timing *t, forecast_pace pace)
+static forecast replay(job *j, const timing *t, forecast_pace speed)
 {
     const params *p = &j->learner.params;
     const forecast_run r = { .reduce = &j->learner.opt.reduce,
@@ -225,9 +218,9 @@ static forecast replay(job *j, const timing *t, forecast_pace pace)
                              .n_group = 1,
                              .ready = j->ready,
                              .end = t->end };
-    pace.part = t->end;
-    pace.update = t->update / (double)p->n_moment;
-    return forecast_step(&r, &pace);
+    speed.part = t->end;
+    speed.update = t->update / (double)p->n_moment;
+    return forecast_step(&r, &speed);
 }
 
 /* ---- report ---------------------------------------------------------------------------------- */
@@ -351,7 +344,7 @@ static void begin(job *j, model *m, host *h, result *to)
     design(m, h);
     to->taken = memory_taken();
     bench_check(learner_init(&j->learner, m, &o, &j->batch, &err), &err);
-    make_up_weights(&j->learner.params);
+    pace_make_up(&j->learner.params);
     const size_t R = (size_t)n_rank(&j->ranks), n = (size_t)j->learner.reduce.n_bucket;
     j->ready = bench_must(calloc(R * n + 1, sizeof *j->ready), NULL);
     j->sums = bench_must(calloc(R, sizeof *j->sums), NULL);

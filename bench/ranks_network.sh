@@ -3,6 +3,7 @@
 #
 #     bench/ranks_network.sh [BUILD [RANKS [MBIT...]]]      (build 2 100 300 1000)
 #
+# OPTIONS in the environment are those of bench/ranks (--layers 8 --sequences 2 --tokens 64).
 # Beside it the exchange with sums in MPI's order (weft train --reduce fast).
 #
 # Each rank is in a network namespace of its own, whose only way out is a pair of virtual interfaces to a bridge; HTB
@@ -10,11 +11,13 @@
 # further than a fifth from its forecast, and with 77 if something is missing.
 #
 # The model has short ops: between two of them MPI moves only what the kernel's buffers hold, which no forecast knows.
+# OPTIONS= has longer ones.
 #
 # BBR derives too low a rate from the bursts that HTB lets through; Reno does not. By default Open MPI writes a large
 # message whole, so that both directions of a connection take turns: the flags below keep both busy.
 set -u
 build=${1:-build} n_rank=${2:-2}
+options=${OPTIONS---layers 8 --sequences 2 --tokens 64}
 rates="100 300 1000"
 [ $# -le 2 ] || { shift 2; rates=$*; }
 
@@ -75,12 +78,13 @@ END
 chmod +x "$dir/agent"
 
 hosts=$(seq -s, -f "10.77.0.%g" 1 "$n_rank")
+# shellcheck disable=SC2086 # a list of options
 measure() # OPTION...
 {
     WEFT_MPI=$build/comm-openmpi.so ip netns exec "$net-1" mpirun.openmpi --allow-run-as-root --host "$hosts" -n "$n_rank" \
         --bind-to none --mca plm_rsh_agent "$dir/agent" --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24 \
         --mca oob_tcp_if_include 10.77.0.0/24 --mca btl_tcp_flags send,inplace --mca pml_ob1_send_pipeline_depth 16 \
-        -x WEFT_MPI "$build/bench/ranks" --layers 8 --sequences 2 --tokens 64 "$@" </dev/null
+        -x WEFT_MPI "$build/bench/ranks" $options "$@" </dev/null
 }
 
 make_network || absent "no network namespaces here"

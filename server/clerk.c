@@ -456,15 +456,15 @@ static const char *lacks_of(const serve_model *m, endpoint e)
     const bool generates = e == ENDPOINT_COMPLETIONS || endpoint_talks(e);
     const bool scores = e == ENDPOINT_SCORE || e == ENDPOINT_RERANK;
     if (m->source && e != ENDPOINT_TRANSLATE && (generates || endpoint_encodes(e)))
-        return "makes a text of another; use /v1/translate";
+        return "is an encoder-decoder; use /v1/translate";
     if (e == ENDPOINT_TRANSLATE && !m->source)
-        return "has no encoder; expected an encoder-decoder";
+        return "is not an encoder-decoder; expected one, such as T5 or Marian";
     if (generates && !m->engine)
         return "does not generate text; use /v1/embeddings";
     if (e == ENDPOINT_CLASSIFY && task != WEFT_TASK_CLASSIFY && task != WEFT_TASK_TAG)
         return "has no labels; expected a classifier";
     if (e == ENDPOINT_FILL && (task != WEFT_TASK_FILL || mask_of(m->tokenizer) < 0))
-        return "fills no masks; expected a masked language model";
+        return "is not a masked language model; expected one, such as BERT";
     if (scores && task == WEFT_TASK_CLASSIFY && m->info.n_out != 1)
         return "has several labels; expected one output, as rerankers have";
     if (scores && (task == WEFT_TASK_TAG || task == WEFT_TASK_ANSWER))

@@ -11,8 +11,7 @@ typedef struct serve_model {
     const char *name; /* what clients call it */
     weft_model *model;
     weft_tokenizer *tokenizer;
-    weft_tokenizer
-        *source; /* of an encoder-decoder: what it reads; NULL: the model has no source */
+    weft_tokenizer *source;  /* of what an encoder-decoder reads; NULL: it is none */
     weft_template *template; /* NULL: it has none, and no chat */
     weft_engine *engine;     /* NULL: it does not generate, or is not made yet */
     bool generates;

@@ -14,4 +14,8 @@ typedef struct pace {
 weft_status pace_measure(pace *to, model *m, const learner_options *o, batch *b,
                          weft_wait_fn *waiting, void *ud, weft_error *err);
 
+/* Weights of no meaning: small values of both signs, since zeros would send every row to the same expert
+ * and through one side of every branch. */
+void pace_make_up(params *p);
+
 #endif

@@ -183,8 +183,11 @@ static void same_among_many(const child *s, const char *const *bodies, const cha
     for (; bodies[2 * c.n]; c.n++) {
         char *answer = ask(s, bodies[2 * c.n], "", bodies[2 * c.n + 1]);
         c.alone[c.n] = part_that_stays(answer);
-        must(c.alone[c.n], what, NULL);
+        const bool good = check(c.alone[c.n], "serve: a request alone is answered", "%.300s",
+                                answer);
         free(answer);
+        if (!good)
+            return;
     }
     for (int i = 0; i < N_CLIENT; i++)
         pthread_create(&client[i], NULL, ask_often, &c);
@@ -254,8 +257,8 @@ static void scores_pairs(void)
         { "/v1/score", "{\"text_1\":\"a\"}", "text_2: missing" },
         { "/v1/score", "{\"text_1\":[\"a\",\"b\"],\"text_2\":[\"a\",\"b\",\"c\"]}",
           "3 texts beside 2" },
-        { "/v1/fill-mask", "{\"input\":\"a\"}", "fills no masks" },
-        { "/v1/translate", "{\"input\":\"a\"}", "has no encoder" },
+        { "/v1/fill-mask", "{\"input\":\"a\"}", "is not a masked language model" },
+        { "/v1/translate", "{\"input\":\"a\"}", "is not an encoder-decoder" },
         { "/v1/completions", "{\"prompt\":\"a\"}", "does not generate" },
     };
     static const char *const bodies[] = {
