@@ -13,8 +13,8 @@
 # The model has short ops: between two of them MPI moves only what the kernel's buffers hold, which no forecast knows.
 # OPTIONS= has longer ones.
 #
-# BBR derives too low a rate from the bursts that HTB lets through; Reno does not. By default Open MPI writes a large
-# message whole, so that both directions of a connection take turns: the flags below keep both busy.
+# Connections use Reno, whatever the machine is set to. By default Open MPI writes a large message whole, so that both
+# directions of a connection take turns: the flags below keep both busy.
 set -u
 build=${1:-build} n_rank=${2:-2}
 options=${OPTIONS---layers 8 --sequences 2 --tokens 64}
