@@ -2,15 +2,22 @@
  *
  *     build/bench/load 127.0.0.1:8080 --streams 32 --requests 128 [--prompts 64:3,1024:1] [--json]
  *     build/bench/load 127.0.0.1:8080 --streams 32 --seconds 60 --rate 0.5 --arriving 4096
+ *     build/bench/load 127.0.0.1:8080 --trace FILE
  *
  * Closed loop: `--streams` clients, each of which asks again as soon as it was answered. Open loop:
  * requests arrive at `--rate` a second, as a Poisson process, whatever the server does. Both may run at
  * the same time and are reported apart. Prompts are random ids, so that tokens are counted exactly, and
  * nothing but `--shared` leading ids is the same in two of them. All answers have `--generate` tokens.
  *
+ * A trace (build/bench/trace, cli/load_file.h) says which request arrives when, and nothing else is sent;
+ * build/bench/simulate takes the same files. A request counts from the time of its line, even if it was
+ * sent late. One that the server refuses (429, 503) is counted apart.
+ *
  * It speaks to any server that takes ids as a prompt: weft serve, llama-server, vLLM. */
 #include "args.h"
 #include "bench.h"
+#include "load_file.h"
+#include "load_report.h"
 #include "load_stream.h"
 
 #include "base/rng.h"
@@ -27,7 +34,7 @@
 #define MAX_MIX    8
 #define MAX_KEY    16
 
-static const char *address, *model, *prompts = "64", *arriving = "64", *key_list;
+static const char *address, *model, *prompts = "64", *arriving = "64", *key_list, *trace_path;
 static int64_t n_stream = 1, n_request, n_generate = 64, n_shared, n_vocab = 30000, seed = 1;
 static double seconds, rate;
 static bool json;
@@ -45,6 +52,7 @@ static const arg args[] = {
     { "arriving", ARG_TEXT, &arriving, "MIX", "tokens of their prompts (64)", 0, 0 },
     { "keys", ARG_TEXT, &key_list, "KEYS",
       "API keys of the clients, with weights: secret-a:8,secret-b:8 (none)", 0, 0 },
+    { "trace", ARG_TEXT, &trace_path, "FILE", "requests that arrive, instead of all others", 0, 0 },
     { "model", ARG_TEXT, &model, "NAME", "name of the model in requests (none)", 0, 0 },
     { "vocab", ARG_INT, &n_vocab, "N", "ids are below this (30000)", 200, 1 << 24 },
     { "seed", ARG_INT, &seed, "N", "of prompts and arrivals (1)", 0, 0 },
@@ -106,43 +114,6 @@ static int mix_choose(const mix *m, double u)
     return m->n - 1;
 }
 
-/* ---- numbers --------------------------------------------------------------------------------- */
-
-typedef struct list {
-    double *x;
-    size_t n, room;
-} list;
-
-static void list_add(list *l, double x)
-{
-    if (l->n == l->room) {
-        l->room = l->room ? 2 * l->room : 1024;
-        l->x = realloc(l->x, l->room * sizeof *l->x);
-        if (!l->x)
-            abort();
-    }
-    l->x[l->n++] = x;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Of a sorted list, in milliseconds. */
-static double percentile(const list *l, double p)
-{
-    return l->n ? 1e3 * l->x[(size_t)fmin((double)l->n - 1, floor(p * (double)l->n))] : NAN;
-}
-
-/* What is measured of a loop. */
-typedef struct tally {
-    list ttft, tpot, gap;
-    int64_t n_request, n_failed, n_prompt, n_token;
-    char error[200]; /* the first */
-} tally;
-
 /* ---- the load -------------------------------------------------------------------------------- */
 
 enum { CLOSED, OPEN, N_LOOP };
@@ -158,8 +129,10 @@ typedef struct load {
     struct sockaddr_storage to;
     socklen_t n_to;
     int epoll;
-    client *client; /* [MAX_STREAM] */
+    client *client; /* [MAX_STREAM], of which n_client were ever used */
+    int n_client;
     mix prompt[N_LOOP], keys;
+    load_trace trace;
     tally tally[N_LOOP];
     int64_t n_asked[N_LOOP], n_running[N_LOOP];
     double tokens_of_key[MAX_KEY];
@@ -171,10 +144,34 @@ static double uniform(uint64_t which, uint64_t i)
     return rng_uniform((uint64_t)seed, which, i);
 }
 
-/* A request with a prompt of n random ids. */
-static char *make_request(const load *l, int key, uint64_t number, int64_t n, size_t *length)
+/* A request: n_prompt ids, which are those of the parts of a trace, or random. */
+typedef struct question {
+    const weft_load_request *of; /* or NULL */
+    const char *key;
+    uint64_t number;
+    int64_t n_prompt, n_new;
+} question;
+
+static int32_t random_id(const question *q, int64_t i)
 {
-    const size_t room = (size_t)n * 12 + 2048;
+    const uint64_t which = i < n_shared ? 1 : 16 + q->number;
+    return (int32_t)(uniform(which, (uint64_t)i) * (double)(n_vocab - 100));
+}
+
+/* Id number i, less 100. */
+static int32_t id_of(const question *q, int64_t i)
+{
+    const weft_load_part *p = q->of ? q->of->part : NULL;
+    if (!p)
+        return random_id(q, i);
+    for (; i >= p->n; p++)
+        i -= p->n;
+    return weft_load_token(p->seed, i, (int32_t)n_vocab - 100);
+}
+
+static char *make_request(const question *q, size_t *length)
+{
+    const size_t room = (size_t)q->n_prompt * 12 + 2048;
     char *body = malloc(room), *all = malloc(room + 1024);
     if (!body || !all)
         abort();
@@ -185,24 +182,21 @@ static char *make_request(const load *l, int key, uint64_t number, int64_t n, si
         body + k, room - k,
         "\"max_tokens\":%lld,\"temperature\":0,\"ignore_eos\":true,\"stream\":true,"
         "\"stream_options\":{\"include_usage\":true},\"prompt\":[",
-        (long long)n_generate);
-    for (int64_t i = 0; i < n; i++) {
-        const uint64_t which = i < n_shared ? 1 : 16 + number;
-        const int64_t id = 100 + (int64_t)(uniform(which, (uint64_t)i) * (double)(n_vocab - 100));
-        k += (size_t)snprintf(body + k, room - k, "%s%lld", i ? "," : "", (long long)id);
-    }
+        (long long)q->n_new);
+    for (int64_t i = 0; i < q->n_prompt; i++)
+        k += (size_t)snprintf(body + k, room - k, "%s%d", i ? "," : "", 100 + (int)id_of(q, i));
     k += (size_t)snprintf(body + k, room - k, "]}");
     *length = (size_t)snprintf(all, room + 1024,
                                "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
                                "application/json\r\nContent-Length: %zu\r\n%s%s%sConnection: "
                                "close\r\n\r\n%s",
-                               k, l->keys.n ? "Authorization: Bearer " : "",
-                               l->keys.n ? l->keys.name[key] : "", l->keys.n ? "\r\n" : "", body);
+                               k, q->key ? "Authorization: Bearer " : "", q->key ? q->key : "",
+                               q->key ? "\r\n" : "", body);
     free(body);
     return all;
 }
 
-static void ask(load *l, int loop, int key)
+static client *take_client(load *l)
 {
     client *c = l->client;
     while (c < l->client + MAX_STREAM && c->used)
@@ -211,18 +205,50 @@ static void ask(load *l, int loop, int key)
         fprintf(stderr, "load: more than %d requests at a time\n", MAX_STREAM);
         exit(1);
     }
-    const uint64_t number = (uint64_t)(l->n_asked[CLOSED] + l->n_asked[OPEN]);
-    const mix *m = &l->prompt[loop];
-    const int which = mix_choose(m, uniform((uint64_t)(2 + loop), (uint64_t)l->n_asked[loop]));
+    const int n = (int)(c - l->client) + 1;
+    l->n_client = n > l->n_client ? n : l->n_client;
+    return c;
+}
+
+static client *send_question(load *l, int loop, int key, const question *q)
+{
     size_t n;
-    *c = (client){ .used = true, .loop = loop, .key = key, .n_prompt = atoll(m->name[which]) };
+    client *c = take_client(l);
+    *c = (client){ .used = true, .loop = loop, .key = key, .n_prompt = q->n_prompt };
     l->n_asked[loop]++;
     l->n_running[loop]++;
-    char *request = make_request(l, key, number, c->n_prompt, &n);
+    char *request = make_request(q, &n);
     if (!load_stream_open(&c->stream, (struct sockaddr *)&l->to, l->n_to, request, n))
-        return;
+        return c;
     struct epoll_event e = { .events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = c };
     epoll_ctl(l->epoll, EPOLL_CTL_ADD, c->stream.fd, &e);
+    return c;
+}
+
+static void ask(load *l, int loop, int key)
+{
+    const mix *m = &l->prompt[loop];
+    const int which = mix_choose(m, uniform((uint64_t)(2 + loop), (uint64_t)l->n_asked[loop]));
+    const question q = { .key = l->keys.n ? l->keys.name[key] : NULL,
+                         .number = (uint64_t)(l->n_asked[CLOSED] + l->n_asked[OPEN]),
+                         .n_prompt = atoll(m->name[which]),
+                         .n_new = n_generate };
+    send_question(l, loop, key, &q);
+}
+
+/* The requests of the trace whose time has come. */
+static void ask_trace(load *l)
+{
+    const weft_load_request *t = l->trace.at;
+    while (l->n_asked[OPEN] < l->trace.n && bench_now() >= l->start + t[l->n_asked[OPEN]].at) {
+        question q = { .of = &t[l->n_asked[OPEN]] };
+        q.key = q.of->key;
+        q.n_new = q.of->n_new;
+        for (int i = 0; i < q.of->n_part; i++)
+            q.n_prompt += q.of->part[i].n;
+        send_question(l, OPEN, 0, &q)->stream.asked = l->start + q.of->at;
+    }
+    l->next_arrival = l->n_asked[OPEN] < l->trace.n ? l->start + t[l->n_asked[OPEN]].at : INFINITY;
 }
 
 static void on_token(void *ud, load_stream *s, double gap, bool is_first)
@@ -240,7 +266,11 @@ static void finish(load *l, client *c)
     const int64_t n = s->n_token > 0 ? s->n_token : s->n_event;
     t->n_request++;
     t->n_token += n;
-    if (s->state == STREAM_FAILED) {
+    t->n_429 += s->status == 429;
+    t->n_503 += s->status == 503;
+    if (s->state == STREAM_FAILED && trace_path && (s->status == 429 || s->status == 503)) {
+        /* refused: neither failed nor timed */
+    } else if (s->state == STREAM_FAILED) {
         if (!*t->error)
             snprintf(t->error, sizeof t->error, "%s", s->error);
         t->n_failed++;
@@ -256,6 +286,8 @@ static void finish(load *l, client *c)
 
 static bool is_over(const load *l)
 {
+    if (trace_path)
+        return l->n_asked[OPEN] == l->trace.n && l->n_running[OPEN] == 0;
     return seconds > 0 ? bench_now() - l->start >= seconds
                        : l->n_asked[CLOSED] >= n_request && l->n_running[CLOSED] == 0;
 }
@@ -268,6 +300,8 @@ static int key_of(const load *l, int64_t client_number)
 
 static void arrive(load *l)
 {
+    if (trace_path)
+        ask_trace(l);
     while (rate > 0 && bench_now() >= l->next_arrival) {
         ask(l, OPEN, 0);
         l->next_arrival += -log(1 - uniform(4, (uint64_t)l->n_asked[OPEN])) / rate;
@@ -281,7 +315,7 @@ static void serve_events(load *l, const struct epoll_event *e, int n)
         if (c->used)
             load_stream_advance(&c->stream, on_token, l);
     }
-    for (client *c = l->client; c < l->client + MAX_STREAM; c++) {
+    for (client *c = l->client; c < l->client + l->n_client; c++) {
         if (!c->used || (c->stream.state != STREAM_DONE && c->stream.state != STREAM_FAILED))
             continue;
         const int loop = c->loop, key = c->key;
@@ -301,9 +335,9 @@ static double run_load(load *l)
     while (!is_over(l)) {
         arrive(l);
         double wait = 0.2;
-        if (rate > 0)
+        if (rate > 0 || trace_path)
             wait = fmin(wait, fmax(0, l->next_arrival - bench_now()));
-        const int n = epoll_wait(l->epoll, e, 256, (int)(1e3 * wait) + 1);
+        const int n = epoll_wait(l->epoll, e, 256, (int)ceil(1e3 * wait));
         if (n < 0 && errno != EINTR)
             break;
         serve_events(l, e, n);
@@ -311,7 +345,7 @@ static double run_load(load *l)
             break;
     }
     const double took = bench_now() - l->start;
-    for (client *c = l->client; c < l->client + MAX_STREAM; c++)
+    for (client *c = l->client; c < l->client + l->n_client; c++)
         if (c->used) { /* cut off by --seconds: its tokens count */
             l->tally[c->loop].n_token += c->stream.n_event;
             load_stream_close(&c->stream);
@@ -320,43 +354,6 @@ static double run_load(load *l)
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */
-
-static void print_list(const char *name, list *l)
-{
-    if (l->n > 0)
-        qsort(l->x, l->n, sizeof *l->x, by_value);
-    if (json && l->n > 0)
-        printf(",\"%s_ms\":{\"p50\":%.2f,\"p90\":%.2f,\"p99\":%.2f,\"max\":%.2f}", name,
-               percentile(l, 0.5), percentile(l, 0.9), percentile(l, 0.99), percentile(l, 1));
-    else if (l->n > 0)
-        printf("  %-5s p50 %8.1f  p90 %8.1f  p99 %8.1f  max %8.1f ms\n", name, percentile(l, 0.5),
-               percentile(l, 0.9), percentile(l, 0.99), percentile(l, 1));
-}
-
-static void print_tally(const char *name, tally *t, double took)
-{
-    if (json)
-        printf(
-            "{\"loop\":\"%s\",\"streams\":%lld,\"requests\":%lld,\"failed\":%lld,\"seconds\":%.3f,"
-            "\"tokens\":%lld,\"tokens_per_second\":%.2f,\"prompt_tokens\":%lld",
-            name, (long long)n_stream, (long long)t->n_request, (long long)t->n_failed, took,
-            (long long)t->n_token, (double)t->n_token / took, (long long)t->n_prompt);
-    else
-        printf(
-            "%s: %lld requests, %lld failed, in %.1f s: %.1f tokens/s generated, %.1f of prompts\n",
-            name, (long long)t->n_request, (long long)t->n_failed, took, (double)t->n_token / took,
-            (double)t->n_prompt / took);
-    print_list("ttft", &t->ttft);
-    print_list("tpot", &t->tpot);
-    print_list("gap", &t->gap);
-    if (json)
-        printf("}\n");
-    if (*t->error)
-        fprintf(stderr, "load: %s\n", t->error);
-    free(t->ttft.x);
-    free(t->tpot.x);
-    free(t->gap.x);
-}
 
 /* Jain's index of the tokens that each key got: 1 is equal, 1 / n is all to one. */
 static void print_fairness(const load *l)
@@ -396,6 +393,12 @@ int main(int argc, char **argv)
     const int code = args_parse(&self, argc, argv);
     if (code >= 0)
         return code;
+    weft_error err = { 0 };
+    if (trace_path) {
+        bench_check(load_trace_read(&l.trace, trace_path, &err), &err);
+        n_stream = 0;
+        rate = 0;
+    }
     n_request = n_request ? n_request : 4 * n_stream;
     if (!mix_parse(&l.prompt[CLOSED], prompts, MAX_MIX) ||
         !mix_parse(&l.prompt[OPEN], arriving, MAX_MIX))
@@ -410,11 +413,12 @@ int main(int argc, char **argv)
         return 1;
     const double took = run_load(&l);
     if (n_stream > 0)
-        print_tally("closed", &l.tally[CLOSED], took);
-    if (rate > 0)
-        print_tally("open", &l.tally[OPEN], took);
+        print_tally("closed", &l.tally[CLOSED], n_stream, took, json);
+    if (rate > 0 || trace_path)
+        print_tally(trace_path ? "trace" : "open", &l.tally[OPEN], n_stream, took, json);
     if (l.keys.n > 1)
         print_fairness(&l);
     free(l.client);
+    load_trace_free(&l.trace);
     return l.tally[CLOSED].n_failed + l.tally[OPEN].n_failed > 0;
 }

@@ -265,8 +265,8 @@ int32_t *cli_any_ids(int64_t n, int64_t n_vocab);
  * if there is none from `least` to `most`. */
 bool cli_next_number(const char **rest, int64_t least, int64_t most, int64_t *x);
 
-/* "1,2,3" -> ids, which cli_free frees. Returns 0, or an exit code after printing an error. */
-int cli_parse_ids(const command *c, const char *text, int32_t **ids, int64_t *n);
+/* "1,2,3" -> ids, which cli_free frees; errors name the option. Returns 0, or an exit code after printing an error. */
+int cli_parse_ids(const command *c, const char *name, const char *text, int32_t **ids, int64_t *n);
 
 /* The lists of a file, one in a line, without those that are empty: `end` is called after each. The
  * text is not kept. Returns 0, or an exit code after printing an error. */
@@ -297,6 +297,20 @@ typedef struct prompt_options {
     const char *system, *template, *variables; /* or NULL */
 } prompt_options;
 
+/* What the decoder of a translation model reads after its start token: a text, or ids. */
+typedef struct target_options {
+    const char *text, *ids;
+} target_options;
+
+#define OPTION_TARGET(target)                                                                      \
+    {                                                                                              \
+        0, "target", OPT_TEXT, &(target).text, "TEXT", RARE,                                       \
+            "what the decoder of a translation model reads"                                        \
+    }
+#define OPTION_TARGET_IDS(target)                                                                  \
+    {                                                                                              \
+        0, "target-ids", OPT_TEXT, &(target).ids, "N,N,...", RARE, "the same as token ids"         \
+    }
 #define OPTION_HF                                                                                  \
     {                                                                                              \
         0, "hf", OPT_TEXT, &cli_hf, "NAME", RARE, "MODEL by Hugging Face name: ORG/NAME[:QUANT]"   \
@@ -350,10 +364,12 @@ typedef struct prompt_options {
         'b', "batch-size", OPT_INT, &(shape).n_batch, "N", SETTING | RARE,                         \
             "maximum tokens per forward pass (256)"                                                \
     }
-#define OPTION_KV_TYPE(shape)                                                                      \
+#define OPTION_KV_TYPE(shape) OPTION_KV_TYPE_OR(shape, "f16")
+/* Of a command with another default. */
+#define OPTION_KV_TYPE_OR(shape, usual)                                                            \
     {                                                                                              \
         0, "kv-type", OPT_CHOICE, &(shape).kv_type, "f32|f16|bf16|q8_0", SETTING | RARE,           \
-            "type of the KV cache (f16)"                                                           \
+            "type of the KV cache (" usual ")"                                                     \
     }
 #define OPTION_PRE(text)                                                                           \
     {                                                                                              \
@@ -437,6 +453,15 @@ int cli_prompt_text(const command *c, const prompt_options *p, char **text, size
  * Returns 0, or an exit code after printing an error. */
 int cli_prompt(const command *c, const prompt_options *p, const load_options *load,
                weft_tokenizer **tokenizer, int32_t **ids, int64_t *n);
+
+/* Prints an error if both are given, or the model has no such decoder. */
+int cli_check_target(const command *c, const target_options *o, const load_options *load,
+                     const weft_model_info *info);
+
+/* Adds the start token, and what is given without the end that a tokenizer adds. The tokenizer of
+ * this side names tokens even if nothing is given, unless the source is one of ids. */
+int cli_target(const command *c, const target_options *o, const prompt_options *source,
+               const load_options *load, int32_t start, id_list *to, weft_tokenizer **t);
 
 /* The ids of a text, which cli_free frees; a text without tokens is an error. */
 int cli_encode(const command *c, const weft_tokenizer *t, const char *text, size_t length,

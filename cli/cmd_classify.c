@@ -46,37 +46,20 @@ static const char about[] =
     "probability; a model with one output prints its value. For vision models, TEXT is\n"
     "the path of a PNG or JPEG file.\n";
 
-/* What the numbers of a text are. */
-typedef enum meaning { ONE_LABEL, SEVERAL_LABELS, NUMBER } meaning;
-
 typedef struct labels {
     texts t;
-    meaning meaning;
     int64_t n;     /* there are */
     double *p;     /* [n] */
     int64_t *best; /* [n] */
 } labels;
 
-static meaning read_meaning(const labels *l)
-{
-    for (int64_t i = 0; i < l->t.info.n_metadata; i++) {
-        const char *key;
-        char value[64];
-        if (weft_model_get_metadata(l->t.model, i, &key, value, sizeof value) == WEFT_OK &&
-            strcmp(key, "problem_type") == 0)
-            return strcmp(value, "multi_label_classification") == 0 ? SEVERAL_LABELS
-                   : strcmp(value, "regression") == 0               ? NUMBER
-                                                                    : ONE_LABEL;
-    }
-    return l->n == 1 ? NUMBER : ONE_LABEL;
-}
-
 static void weigh(labels *l, const float *z)
 {
-    if (l->meaning == ONE_LABEL)
+    if (l->t.info.labels == WEFT_LABELS_ONE)
         texts_softmax(z, l->n, l->p);
-    for (int64_t k = 0; l->meaning != ONE_LABEL && k < l->n; k++)
-        l->p[k] = l->meaning == NUMBER ? (double)z[k] : 1 / (1 + exp(-(double)z[k]));
+    for (int64_t k = 0; l->t.info.labels != WEFT_LABELS_ONE && k < l->n; k++)
+        l->p[k] = l->t.info.labels == WEFT_LABELS_VALUE ? (double)z[k]
+                                                        : 1 / (1 + exp(-(double)z[k]));
 }
 
 static const char *name_of(const labels *l, int64_t i, char *text, size_t size)
@@ -104,7 +87,7 @@ static void show_labels(labels *l, const float *z)
         }
         cli_json_object(NULL);
         cli_json_string("label", name);
-        cli_json_real(l->meaning == NUMBER ? "value" : "p", l->p[l->best[k]], 9);
+        cli_json_real(l->t.info.labels == WEFT_LABELS_VALUE ? "value" : "p", l->p[l->best[k]], 9);
         cli_json_end();
     }
     if (json)
@@ -256,7 +239,6 @@ static int classify_main(void)
                           1u << WEFT_TASK_CLASSIFY | 1u << WEFT_TASK_TAG, WEFT_OUTPUT_HEAD);
     if (!code) {
         l.n = l.t.info.n_out;
-        l.meaning = read_meaning(&l);
         l.p = cli_alloc((size_t)l.n, sizeof *l.p, "probabilities");
         l.best = cli_alloc((size_t)(l.n + 1), sizeof *l.best, "labels");
         code = l.p && l.best ? 0 : cli_no_memory();

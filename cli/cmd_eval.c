@@ -27,7 +27,7 @@ static const option options[] = {
     OPTION_CTX_SIZE(shape),
     OPTION_BATCH_SIZE(shape),
     OPTION_THREADS(shape.threads),
-    OPTION_KV_TYPE(shape),
+    OPTION_KV_TYPE_OR(shape, "f32"),
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),

@@ -117,11 +117,11 @@ static int show(void *ud, int64_t i, const weft_tokens *tokens, const weft_input
     return 0;
 }
 
-/* Two spellings are in use. */
 static int32_t mask_id(const weft_tokenizer *t)
 {
-    const int32_t bert = weft_tokenizer_id(t, "[MASK]", 6);
-    return bert >= 0 ? bert : weft_tokenizer_id(t, "<mask>", 6);
+    weft_tokenizer_info info = { .struct_size = sizeof info };
+    weft_tokenizer_get_info(t, &info);
+    return info.mask_id;
 }
 
 static int fill_mask_main(void)

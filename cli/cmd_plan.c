@@ -1,6 +1,7 @@
 /* weft plan - says in advance what training takes: hours, memory and bytes sent, for several numbers of
- * ranks. */
+ * ranks; and what serving takes (plan_serve.c). */
 #include "json.h"
+#include "plan.h"
 #include "train_result.h"
 
 #include <limits.h>
@@ -11,7 +12,7 @@
 #define UNSET     (-1) /* what the library's default stays in place of */
 #define MOST_RANK 16   /* numbers of them */
 
-static const char *positional[2]; /* train, MODEL */
+static const char *positional[2]; /* train or serve, MODEL */
 static const char *preset, *arch, *tokenizer, *ranks_text = "1,2,4,8";
 static int64_t n_layer, d_model, n_head, n_head_kv, d_ff, n_ctx, threads;
 static int64_t n_vocab = UNSET, n_sample = UNSET, n_part = UNSET, n_group = UNSET, n_step = UNSET;
@@ -52,21 +53,25 @@ static const option options[] = {
 
 static const char examples[] =
     "  weft plan train --preset base -c 1024 -b 16 --ranks 1,4,16 --tokens 1e9\n"
-    "  weft plan train model-directory -b 8 --accumulate 8 --ranks 64 --bandwidth 100\n";
+    "  weft plan train model-directory -b 8 --accumulate 8 --ranks 64 --bandwidth 100\n"
+    "  weft plan serve model.gguf -c 2048 --users 100,10000 --prompt-tokens 500 --cached 0.6\n";
 
 static const char about[] =
-    "Trains on made-up tokens for some seconds to measure this machine, and computes what\n"
-    "`weft train` would take with these options, without evaluations and checkpoints.\n";
+    "train: trains on made-up tokens for some seconds to measure this machine, and computes\n"
+    "what `weft train` would take with these options, without evaluations and checkpoints.\n"
+    "serve: measures forwards of this machine, or reads a record of them, and simulates the\n"
+    "scheduler of `weft serve` under a load: machines for numbers of users, and waiting.\n";
 
 static int plan_main(void);
 
 const command command_plan = {
     .name = "plan",
-    .arguments = "train [MODEL]",
-    .summary = "predict hours, memory and traffic of a training run",
+    .arguments = "train|serve [MODEL]",
+    .summary = "predict what a training run takes, or a service for many users",
     .examples = examples,
     .about = about,
     .options = options,
+    .more = plan_serve_options,
     .n_positional = 2,
     .positional = positional,
     .main = plan_main,
@@ -178,12 +183,30 @@ static void fill(weft_train_options *o, const int *n_rank, int n)
     over(&o->n_group, n_group);
 }
 
+/* What both plans take: each of the others is for one of them. */
+static bool is_common(const option *o)
+{
+    return o->to == &n_ctx || o->to == &threads || o->to == &cli_ram_max || o->to == &json;
+}
+
+/* The first option of a table that was given though it is for the other plan; NULL: none. */
+static const char *misplaced(const option *o)
+{
+    for (; o->name; o++)
+        if (option_given(o) && !is_common(o))
+            return o->name;
+    return NULL;
+}
+
 static int check(const command *c)
 {
+    const char *wrong = misplaced(plan_serve_options);
+    if (wrong)
+        return cli_usage(c, "--%s is for weft plan serve", wrong);
     if (!positional[0] || strcmp(positional[0], "train") != 0)
         return cli_usage(c,
-                         positional[0] ? "%s: only training is planned: weft plan train"
-                                       : "nothing to plan; weft plan train",
+                         positional[0] ? "found %s; expected train or serve"
+                                       : "nothing to plan; weft plan train, or weft plan serve",
                          positional[0]);
     if (tied && untied)
         return cli_usage(c, "--tied and --untied exclude each other");
@@ -199,12 +222,26 @@ static int check(const command *c)
     return 0;
 }
 
+static int plan_serving(void)
+{
+    weft_error err = { 0 };
+    plan_common o = { .n_ctx = n_ctx, .threads = threads, .json = json };
+    const char *wrong = misplaced(options);
+    if (wrong)
+        return cli_usage(&command_plan, "--%s is for weft plan train", wrong);
+    if (positional[1] && !(o.model = cli_model_path(positional[1], &err)))
+        return cli_fail(&err);
+    return plan_serve(&command_plan, &o);
+}
+
 static int plan_main(void)
 {
     const command *c = &command_plan;
     weft_train_options o;
     weft_error err = { 0 };
     int n_rank[MOST_RANK], n = 0;
+    if (positional[0] && strcmp(positional[0], "serve") == 0)
+        return plan_serving();
     weft_train_defaults(&o, sizeof o);
     int code = check(c);
     if (!code && !read_ranks(n_rank, &n))

@@ -23,7 +23,8 @@ static load_options load;
 static shape_options shape;
 static prompt_options prompt;
 static text_list only, zero, scale, patch;
-static const char *npy, *target, *target_ids;
+static target_options target;
+static const char *npy;
 static bool json, maps, open_ops, lens, all_logits;
 static int64_t n_top = TOP;
 
@@ -32,9 +33,8 @@ static const option options[] = {
     OPTION_PROMPT(prompt),
     OPTION_FILE(prompt),
     OPTION_IDS(prompt),
-    { 0, "target", OPT_TEXT, &target, "TEXT", RARE,
-      "what the decoder of a translation model reads" },
-    { 0, "target-ids", OPT_TEXT, &target_ids, "N,N,...", RARE, "the same as token ids" },
+    OPTION_TARGET(target),
+    OPTION_TARGET_IDS(target),
     { 0, "only", OPT_LIST, &only, "GLOB", 0, "only tensors matching 'blk.0.*'; may be repeated" },
     { 0, "maps", OPT_FLAG, &maps, NULL, 0, "also print attention scores and probabilities" },
     { 0, "open", OPT_FLAG, &open_ops, NULL, RARE, "also print what fused ops compute on the way" },
@@ -47,7 +47,7 @@ static const option options[] = {
     { 0, "patch", OPT_LIST, &patch, "NAME=FILE", RARE, "replace a tensor or head by FILE.npy" },
     { 0, "npy", OPT_TEXT, &npy, "DIR", 0, "write each tensor to DIR/NAME.npy" },
     OPTION_THREADS(shape.threads),
-    OPTION_KV_TYPE(shape),
+    OPTION_KV_TYPE_OR(shape, "f32"),
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
@@ -319,40 +319,14 @@ static int trace_picture(seen *s)
     return code;
 }
 
-/* What a decoder reads: its start token, and the target without the end that a tokenizer adds. */
-static int read_target(const seen *s, id_list *to, weft_tokenizer **t)
-{
-    const prompt_options p = { .text = target,
-                               .pre = prompt.pre,
-                               .parse_special = prompt.parse_special,
-                               .goes_on = true,
-                               .side = WEFT_SIDE_TARGET };
-    weft_error err = { 0 };
-    int32_t *ids = NULL;
-    int64_t n = 0;
-    if (!cli_add_ids(to, &s->info.start_id, 1))
-        return cli_no_memory();
-    int code = 0;
-    if (target_ids)
-        code = cli_parse_ids(&command_trace, target_ids, &ids, &n);
-    else if (target)
-        code = cli_prompt(&command_trace, &p, &load, t, &ids, &n);
-    else if (!prompt.ids && !(*t = cli_tokenizer_of(load.tokenizer ? load.tokenizer : load.path,
-                                                    WEFT_SIDE_TARGET, prompt.pre, &err)))
-        code = cli_fail(&err);
-    if (!code && !cli_add_ids(to, ids, n))
-        code = cli_no_memory();
-    cli_free(ids);
-    return code;
-}
-
 static int trace_ids(seen *s, weft_engine_options *o, const texts *x)
 {
     weft_error err = { 0 };
     const int64_t most = x->n > x->n_then ? x->n : x->n_then;
     const bool generates = s->info.task == WEFT_TASK_GENERATE;
     const weft_input in = { .ids = x->ids, .n = x->n };
-    o->kv_type = WEFT_KV_F32; /* numbers as others show them, who keep no cache */
+    if (o->kv_type == 0)
+        o->kv_type = WEFT_KV_F32; /* numbers as others show them, who keep no cache */
     o->n_ctx = most;
     o->n_batch = most < INT_MAX ? (int)most : INT_MAX;
     s->options = o;
@@ -372,17 +346,15 @@ static int trace_text(seen *s, weft_engine_options *o)
     int32_t *ids = NULL;
     id_list then = { 0 };
     texts x = { 0 };
-    if ((target || target_ids) && s->info.n_layer_src == 0)
-        return cli_usage(&command_trace, "--target: %s has no decoder beside an encoder",
-                         load.path);
-    if (target && target_ids)
-        return cli_usage(&command_trace, "--target and --target-ids exclude each other");
+    int code = cli_check_target(&command_trace, &target, &load, &s->info);
     prompt.side = s->info.n_layer_src > 0 ? WEFT_SIDE_SOURCE : WEFT_SIDE_ANY;
-    int code = cli_check_prompt(&command_trace, &prompt);
+    if (!code)
+        code = cli_check_prompt(&command_trace, &prompt);
     if (!code)
         code = cli_prompt(&command_trace, &prompt, &load, &t, &ids, &x.n);
     if (!code && s->info.n_layer_src > 0)
-        code = read_target(s, &then, &target_tokenizer);
+        code = cli_target(&command_trace, &target, &prompt, &load, s->info.start_id, &then,
+                          &target_tokenizer);
     s->reader = t;
     s->names.tokenizer = target_tokenizer ? target_tokenizer : t;
     x = (texts){ ids, then.at, x.n, then.n };
@@ -439,7 +411,7 @@ static int trace_main(void)
     s.width = s.info.n_out;
     s.names.labels = s.info.task == WEFT_TASK_CLASSIFY || s.info.task == WEFT_TASK_TAG ? s.model
                                                                                        : NULL;
-    all_logits = all_logits || target || target_ids;
+    all_logits = all_logits || target.text || target.ids;
     code = trace_model(&s, &o);
     weft_model_close(s.model);
     return code;

@@ -14,7 +14,8 @@
 
 static const char *positional[1]; /* MODEL */
 static const char *model, *lora, *out, *preset, *arch, *tokenizer, *separator;
-static const char *prompt = "\n", *save_ids, *columns, *validation_data, *template, *mpi;
+static const char *norm, *act, *attention, *prompt = "\n", *save_ids, *columns, *validation_data,
+                                           *template, *mpi;
 static int schedule = 1, format, objective, positions; /* 0: by name, by data, by family */
 static int sums = 1;
 static text_list data, frozen;
@@ -44,8 +45,14 @@ static const option options[] = {
       "size of a new model: tiny, mini, small, base (tiny)" },
     { 0, "arch", OPT_TEXT, &arch, "NAME", RARE,
       "architecture: gpt2, t5, bert, vit, ... (the preset's)" },
-    { 0, "positions", OPT_CHOICE, &positions, "learned|rope", RARE,
+    { 0, "positions", OPT_CHOICE, &positions, "learned|rope|sinusoidal|none", RARE,
       "position encoding of a new gpt2 (learned)" },
+    { 0, "norm", OPT_TEXT, &norm, "NAME", RARE,
+      "norms of a new gpt2: pre, post, pre-rms, post-rms (pre)" },
+    { 0, "act", OPT_TEXT, &act, "gelu-tanh|gelu|relu|silu|swiglu|geglu", RARE,
+      "activation of a new gpt2 (gelu-tanh)" },
+    { 0, "attention", OPT_TEXT, &attention, "mha|gqa:HEADS|mqa|mla|mla:WIDTH", RARE,
+      "attention of a new gpt2; llama takes all but mla (mha)" },
     { 0, "objective", OPT_CHOICE, &objective, "pairs|spans|infill", RARE,
       "objective of an encoder-decoder (by the data)" },
     { 0, "layers", OPT_INT, &n_layer, "N", RARE, "number of layers (the preset's)" },
@@ -403,6 +410,9 @@ static void fill(weft_train_options *o)
     o->schedule = (weft_schedule)(schedule - 1);
     o->objective = (weft_objective)objective;
     o->positions = (weft_positions)positions;
+    o->norm = norm;
+    o->act = act;
+    o->attention = attention;
     o->dropout = dropout;
     o->smoothing = smoothing;
     o->dpo_beta = dpo_beta;

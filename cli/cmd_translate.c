@@ -108,7 +108,8 @@ static int make_beginning(job *j, int32_t start)
 {
     int32_t *more = NULL;
     int64_t n = 0;
-    const int code = begin_ids ? cli_parse_ids(&command_translate, begin_ids, &more, &n) : 0;
+    const int code = begin_ids ? cli_parse_ids(&command_translate, "--begin", begin_ids, &more, &n)
+                               : 0;
     if (code)
         return code;
     j->begin = cli_alloc((size_t)(n + 1), sizeof *j->begin, "ids");

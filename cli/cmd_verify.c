@@ -158,7 +158,7 @@ static int choose_tokens(finding *f)
                                positional[0])
                    : 0;
     if (ids_text)
-        return cli_parse_ids(&command_verify, ids_text, &f->ids, &f->n);
+        return cli_parse_ids(&command_verify, "--ids", ids_text, &f->ids, &f->n);
     if (file_name) {
         int code = cli_read(file_name, CLI_MAX_PROMPT, &text, &length);
         if (!code)

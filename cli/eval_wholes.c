@@ -184,8 +184,9 @@ int eval_masks(const whole_eval *e, weft_evaluation *to, int64_t *n_line)
     if (!code && !open_job(&j, &err))
         code = err.code ? cli_fail(&err) : cli_no_memory();
     if (!code) {
-        const int32_t bert = weft_tokenizer_id(j.tokenizer, "[MASK]", 6);
-        j.mask = bert >= 0 ? bert : weft_tokenizer_id(j.tokenizer, "<mask>", 6);
+        weft_tokenizer_info info = { .struct_size = sizeof info };
+        weft_tokenizer_get_info(j.tokenizer, &info);
+        j.mask = info.mask_id;
         if (j.mask < 0) {
             fprintf(stderr, "weft: %s: the tokenizer has neither [MASK] nor <mask>\n", e->path);
             code = 1;

@@ -191,7 +191,7 @@ static bool next_byte(id_reader *r, char c)
     return r->id <= INT32_MAX;
 }
 
-int cli_parse_ids(const command *c, const char *text, int32_t **ids, int64_t *n)
+int cli_parse_ids(const command *c, const char *name, const char *text, int32_t **ids, int64_t *n)
 {
     id_list list = { 0 };
     id_reader r = { .to = &list, .id = -1 };
@@ -206,7 +206,7 @@ int cli_parse_ids(const command *c, const char *text, int32_t **ids, int64_t *n)
     cli_free(list.at);
     *ids = NULL;
     return r.full ? cli_no_memory()
-                  : cli_usage(c, "--ids: \"%s\" is not a list such as 1,403,407", text);
+                  : cli_usage(c, "%s: \"%s\" is not a list such as 1,403,407", name, text);
 }
 
 int32_t *cli_any_ids(int64_t n, int64_t n_vocab)
@@ -513,7 +513,7 @@ int cli_prompt(const command *c, const prompt_options *p, const load_options *lo
             return cli_fail(&err);
     }
     if (p->ids)
-        return cli_parse_ids(c, p->ids, ids, n);
+        return cli_parse_ids(c, "--ids", p->ids, ids, n);
     int code = cli_prompt_text(c, p, &text, &length);
     if (!code)
         code = cli_encode(c, *tokenizer, text, length, &o, ids, n);

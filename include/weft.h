@@ -186,6 +186,13 @@ typedef enum weft_task {
     WEFT_TASK_EMBED,    /* vectors; the model has no head */
 } weft_task;
 
+/* What the outputs of WEFT_TASK_CLASSIFY are. */
+typedef enum weft_labels {
+    WEFT_LABELS_ONE,     /* logits of labels of which one holds: softmax */
+    WEFT_LABELS_SEVERAL, /* logits of labels of which each may hold: the logistic function */
+    WEFT_LABELS_VALUE,   /* values as they are: regression */
+} weft_labels;
+
 typedef struct weft_model_info {
     size_t struct_size;
     const char *architecture; /* "llama" */
@@ -205,6 +212,7 @@ typedef struct weft_model_info {
     int64_t n_feature;   /* width of an input row of models that take images; 0: it takes tokens */
     int64_t n_left_out;  /* tensors of the file that weft does not use, such as a vision tower */
     weft_compute compute;
+    weft_labels labels;
 } weft_model_info;
 
 WEFT_API void weft_model_get_info(const weft_model *model, weft_model_info *info);
@@ -403,6 +411,7 @@ typedef struct weft_tokenizer_info {
     int32_t bos_id, eos_id; /* -1 if the file names none */
     bool byte_level;        /* any bytes can be encoded, and decode to themselves */
     size_t bytes_anonymous; /* memory in use */
+    int32_t mask_id; /* the token that stands for a missing one, [MASK] or <mask>; -1: none */
 } weft_tokenizer_info;
 
 WEFT_API void weft_tokenizer_get_info(const weft_tokenizer *tokenizer, weft_tokenizer_info *info);
@@ -953,6 +962,7 @@ typedef enum weft_kernel {
     WEFT_KERNEL_GAUSSIAN,     /* K(t) = e^(-t/2),  t = |q - k|^2 / width^2 */
     WEFT_KERNEL_BOXCAR,       /* 1 where t <= 1 */
     WEFT_KERNEL_EPANECHNIKOV, /* max(0, 1 - t) */
+    WEFT_KERNEL_CONSTANT,     /* 1: every key counts the same, whatever the width */
 } weft_kernel;
 
 /* Nadaraya and Watson, 1964: for each query the mean of the values, weighted by how close their
@@ -1463,6 +1473,20 @@ WEFT_API weft_status weft_generate(weft_session *session, weft_sampler *sampler,
  * it has a scheduler. */
 typedef struct weft_scheduler weft_scheduler;
 
+/* A forward that a scheduler has run, and how long it took. */
+typedef struct weft_step {
+    size_t struct_size;
+    int64_t n_row;         /* of prompts and new tokens */
+    int64_t n_draw;        /* tokens that were drawn after it */
+    double prompt_context; /* sums over its rows of the tokens that each attends to: of rows of
+                              prompts, */
+    double new_context;    /* and of single rows */
+    double seconds;        /* of the forward and the draws */
+    double before;         /* since the end of the forward before; -1: no request remained then */
+} weft_step;
+
+typedef void weft_step_fn(void *ud, const weft_step *step);
+
 typedef struct weft_scheduler_options {
     size_t struct_size;
     double step_ms; /* target for the duration of a forward while some request generates; 0: 200 */
@@ -1473,6 +1497,8 @@ typedef struct weft_scheduler_options {
                                  many as the cache holds. An empty queue takes any prompt */
     bool share_prefixes; /* all keys share cached prefixes. Then anyone can find out by the time it
                             takes what others have sent */
+    weft_step_fn *step_fn; /* after each forward, or NULL */
+    void *step_ud;
 } weft_scheduler_options;
 
 /* Allocates a session for each request that can run. The scheduler keeps the engine alive. */
@@ -1546,6 +1572,84 @@ typedef struct weft_scheduler_info {
 } weft_scheduler_info;
 
 WEFT_API void weft_scheduler_get_info(const weft_scheduler *scheduler, weft_scheduler_info *info);
+
+/* ---- capacity: what a scheduler would do under a load ------------------------------------------- */
+
+/* Tokens of a prompt: the same seed gives the same tokens, so that prompts which begin with equal
+ * parts share their pages in the cache. Token i is weft_load_token(seed, i). */
+typedef struct weft_load_part {
+    uint64_t seed;
+    int64_t n;
+} weft_load_part;
+
+/* A number that is below n_vocab, 1 or more. */
+WEFT_API int32_t weft_load_token(uint64_t seed, int64_t i, int32_t n_vocab);
+
+/* A request of a load. */
+typedef struct weft_load_request {
+    double at;                  /* seconds since the start; not before those in front of it */
+    const weft_load_part *part; /* [n_part] the prompt */
+    int n_part;
+    int64_t n_new;   /* tokens to generate, 1 or more */
+    const char *key; /* as in weft_request; NULL: "" */
+} weft_load_request;
+
+/* What became of it: the HTTP status that weft serve answers with, 200, 400, 429 or 503, and of those
+ * with 200, what the client sees. */
+typedef struct weft_load_result {
+    int status;
+    double first, last; /* seconds since the start: its first new token, and its last */
+    int64_t n_prompt, n_reused, n_new;
+} weft_load_result;
+
+typedef struct weft_simulation_options {
+    size_t struct_size;
+    const weft_step *steps; /* [n_steps] recorded on the machine, in their order (step_fn) */
+    int64_t n_steps;
+    int n_running, n_waiting; /* as of weft serve; 0: 32, 128 */
+    int n_batch;              /* rows of a forward; 0: 256, or n_running */
+    int64_t n_ctx, n_cache;   /* 0: 4096; 0: four contexts */
+    double step_ms;           /* 0: 200 */
+    bool share_prefixes;
+    double arrive_seconds;  /* from a client to the queue: of a request, ... */
+    double token_seconds;   /* ... and of each token of its prompt */
+    double deliver_seconds; /* from the end of a forward to a client */
+    uint64_t seed;          /* of the spread of step times */
+    bool replay;            /* the steps are from a run of this very load: the machine is as fast or
+                               slow as it was then; otherwise as at any moment of the record */
+    weft_budget *budget;    /* memory counts there, or NULL */
+    weft_step_fn *step_fn;  /* after each simulated forward, or NULL */
+    void *step_ud;
+} weft_simulation_options;
+
+#define WEFT_MAX_KNOT 18
+
+typedef struct weft_simulation_info {
+    size_t struct_size;
+    double seconds;      /* until the last token */
+    double busy_seconds; /* with forwards, and what is done between them */
+    double running;      /* requests that run, mean over seconds */
+    double waiting;      /* requests that wait */
+    double cached;       /* positions of the cache that requests hold, mean; and the most: */
+    int64_t most_cached;
+    int64_t n_step, n_preempted, n_prompt, n_new, n_reused;
+    int64_t n_page_left; /* pages that requests still hold at the end: 0 */
+
+    /* The fit to the recorded times: T0, linear between n_knot numbers of rows, and seconds for each
+     * draw and each position that a row attends to. */
+    int n_knot;
+    double knot_rows[WEFT_MAX_KNOT], knot_seconds[WEFT_MAX_KNOT];
+    double draw_seconds, prompt_position_seconds, new_position_seconds;
+    double step_variance; /* share of the variance of recorded times that it explains */
+} weft_simulation_info;
+
+/* Runs the scheduler itself on n requests, with a clock of its own and forwards that compute nothing:
+ * each takes the time that a recorded one of its shape took. One thread; the same options give the
+ * same results. result: [n]; info may be NULL. docs/SCALE.md says how close it comes. */
+WEFT_API weft_status weft_simulate(const weft_simulation_options *options,
+                                   const weft_load_request *request, int64_t n,
+                                   weft_load_result *result, weft_simulation_info *info,
+                                   weft_error *err);
 
 /* ---- beam search ----------------------------------------------------------------------------- */
 
@@ -1761,9 +1865,11 @@ typedef enum weft_objective {
 
 /* Position encoding of a new model. Only gpt2 has a choice. */
 typedef enum weft_positions {
-    WEFT_POSITIONS_OF_ARCH, /* the default of the architecture; gpt2: learned */
-    WEFT_POSITIONS_LEARNED, /* a learned vector per position, added to the embedding */
-    WEFT_POSITIONS_ROTARY,  /* queries and keys are rotated (RoPE) */
+    WEFT_POSITIONS_OF_ARCH,    /* the default of the architecture; gpt2: learned */
+    WEFT_POSITIONS_LEARNED,    /* a learned vector per position, added to the embedding */
+    WEFT_POSITIONS_ROTARY,     /* queries and keys are rotated (RoPE) */
+    WEFT_POSITIONS_SINUSOIDAL, /* sines and cosines, added to the embedding times sqrt(d_model) */
+    WEFT_POSITIONS_NONE,       /* only the causal mask tells rows apart */
 } weft_positions;
 
 typedef struct weft_train_options {
@@ -1866,6 +1972,12 @@ typedef struct weft_train_options {
         reduce_fast; /* sum gradients in the order of MPI: sooner with many ranks, but other bits */
     double rank_limit; /* a rank that sends nothing for so many seconds is lost, and ends the run;
                           0: ten times a step, at least 60 */
+    /* What a new gpt2 is made of; NULL: what GPT-2 has. With a choice that transformers' GPT-2 lacks,
+     * model_type in config.json is "decoder", which weft alone reads. */
+    const char *norm;      /* "pre", "post", "pre-rms" or "post-rms" */
+    const char *act;       /* "gelu-tanh", "gelu", "relu", "silu", "swiglu" or "geglu" */
+    const char *attention; /* "mha"; "gqa:2", two key-value heads; "mqa", one; "mla" or "mla:64", a
+                              latent. A llama may have the first three */
 } weft_train_options;
 
 /* Fills in the defaults, which suit a small model. struct_size: sizeof(weft_train_options). */
@@ -2021,16 +2133,55 @@ typedef struct weft_explain_options {
     int threads;                     /* 0: one per processor of this process */
     weft_hook_fn *hook;              /* changes the forward that is shown; NULL: none */
     void *hook_ud;
+
+    /* For encoder-decoders: the text that the encoder reads. The ids are then what the decoder
+     * reads, its start token first; without ids it reads its own greedy translation. */
+    const int32_t *source;
+    int64_t n_source;
+    const char *source_text;                /* that the source was made from; NULL: unknown */
+    const weft_tokenizer *source_tokenizer; /* names its tokens; NULL: by number */
+
+    const weft_image *image; /* of this model, if it reads images; there are no ids then */
+    /* Steps of training to take and show, up to WEFT_EXPLAIN_STEPS, as weft_train begins with its
+     * defaults and this text; 0: none. They change a copy of the model, whose weights must be floats,
+     * and are without the hook. */
+    int train;
+    /* What should follow the text; of a masked language model, a token for each mask or, without
+     * masks, for `token`. NULL: the text itself teaches. */
+    const int32_t *target;
+    int64_t n_target;
 } weft_explain_options;
+
+#define WEFT_EXPLAIN_STEPS 8
 
 #define WEFT_EXPLAIN_TOKENS 1024 /* the longest text of a page */
 
 /* Evaluates the ids in one forward and makes a page of it: one self-contained HTML file with every
  * step of the model, drawn from its numbers; or the same numbers as JSON. They are those of
- * weft_engine_trace_with, bit by bit. For models of text that are not encoder-decoders. */
+ * weft_engine_trace_with and weft_encoder_trace_with, bit by bit. Of an encoder-decoder, all rows of
+ * the decoder are shown, and its layers; layer, head and token are the decoder's. The tokens of an
+ * image are its rows: learned ones, then patches. */
 WEFT_API weft_status weft_explain(weft_model *model, const int32_t *ids, int64_t n,
                                   const weft_explain_options *options, weft_page_fn *fn, void *ud,
                                   weft_error *err);
+
+typedef struct weft_explain_kernels_options {
+    size_t struct_size;
+    const char *title; /* NULL: the name of the file */
+    bool json;         /* JSON instead of a page */
+    size_t ram_max;
+    weft_budget *budget; /* also counted there, or NULL */
+} weft_explain_kernels_options;
+
+#define WEFT_EXPLAIN_POINTS 256 /* of a page about kernels */
+
+/* Makes a page, or JSON, of kernel regression (weft_kernel_pool): where attention came from. path: a
+ * CSV file of two columns of numbers, x and y, with or without a line of names. Each kernel's width
+ * is learned from the points, each predicted from the others; the page has the curves, the weights of
+ * every point for every other, and how the width was found. */
+WEFT_API weft_status weft_explain_kernels(const char *path,
+                                          const weft_explain_kernels_options *options,
+                                          weft_page_fn *fn, void *ud, weft_error *err);
 
 typedef struct weft_alignment_options {
     size_t struct_size;

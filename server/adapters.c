@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define NAME_BYTES   64
 #define LINE_BYTES   4352 /* a name and a path */
@@ -87,18 +86,8 @@ static void stamp_files(const char *path, file_stamp to[LORA_FILES])
                                                    "/tokenizer_config.json" };
     for (int i = 0; i < LORA_FILES; i++) {
         char full[LINE_BYTES];
-        struct stat s;
-        to[i] = (file_stamp){ 0 };
         const int n = snprintf(full, sizeof full, "%s%s", path, names[i]);
-        if (n < 0 || n >= (int)sizeof full || stat(full, &s) != 0 || S_ISDIR(s.st_mode))
-            continue;
-        to[i] = (file_stamp){ .device = (uint64_t)s.st_dev,
-                              .inode = (uint64_t)s.st_ino,
-                              .size = (uint64_t)s.st_size,
-                              .changed_s = s.st_ctim.tv_sec,
-                              .changed_ns = s.st_ctim.tv_nsec,
-                              .written_s = s.st_mtim.tv_sec,
-                              .written_ns = s.st_mtim.tv_nsec };
+        to[i] = n > 0 && n < (int)sizeof full ? stamp_file(full) : (file_stamp){ 0 };
     }
 }
 
@@ -208,11 +197,40 @@ static bool check_name(const loading *l, const char *name, const char *from)
     return l->n < MAX_ADAPTERS || fail(l, "%s: more than %d adapters", from, MAX_ADAPTERS);
 }
 
+static bool is_name(const char *name, const char *text, size_t n)
+{
+    return strlen(name) == n && memcmp(name, text, n) == 0;
+}
+
+/* Of which model an adapter is: "base:poet=DIR" says so, up to its colon; other adapters are of the first one. */
+static bool is_ours(const loading *l, const char **spec, const char *from, bool *ours)
+{
+    const serve_lora *o = &l->of->options;
+    const char *equals = strchr(*spec, '='), *colon = strchr(*spec, ':');
+    *ours = o->n_model == 0 || strcmp(o->models[0].name, l->model->name) == 0;
+    if (!equals || !colon || colon > equals)
+        return true;
+    const char *base = *spec;
+    const size_t n = (size_t)(colon - base);
+    bool known = is_name(l->model->name, base, n);
+    *ours = known;
+    for (int i = 0; i < o->n_model && !known; i++)
+        known = is_name(o->models[i].name, base, n);
+    *spec = colon + 1;
+    return known || fail(l, "%s: found the model \"%.*s\"; expected one that is served", from,
+                         n > 200 ? 200 : (int)n, base);
+}
+
 /* "poet=DIR:0.5" */
 static bool add_spec(loading *l, const char *spec, const char *from)
 {
     char name[NAME_BYTES + 2];
     double strength;
+    bool ours;
+    if (!is_ours(l, &spec, from, &ours))
+        return false;
+    if (!ours)
+        return true;
     const char *equals = strchr(spec, '=');
     const size_t n = equals ? (size_t)(equals - spec) : 0;
     if (!equals)

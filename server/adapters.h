@@ -13,18 +13,13 @@
 #define WEFT_SERVER_ADAPTERS_H
 
 #include "memory.h"
-#include "serve.h"
+#include "serve_options.h"
+#include "stamp.h"
 
 #include <pthread.h>
 
 #define MAX_ADAPTERS 256
 #define LORA_FILES   5 /* whose change is a change of the adapter */
-
-/* A file as it was when it was read; all 0: it was not there. */
-typedef struct file_stamp {
-    uint64_t device, inode, size;
-    int64_t changed_s, changed_ns, written_s, written_ns;
-} file_stamp;
 
 typedef struct served_adapter {
     atomic_int refs;

@@ -94,6 +94,8 @@ typedef struct served {
     const char *root,
         *parent; /* as vLLM's: what it was loaded from; the model of an adapter or NULL */
     int64_t created, n_ctx;
+    const char *const *endpoints; /* paths that it has an answer for, then NULL; or NULL */
+    bool images;                  /* it takes images, not text */
 } served;
 
 /* One of them, inside an object or a list. */

@@ -54,6 +54,14 @@ void answer_model(const served *m, wire *w)
     else
         wire_null(w, "parent");
     wire_int(w, "max_model_len", m->n_ctx);
+    if (m->images)
+        wire_string(w, "input", "image");
+    if (m->endpoints) {
+        wire_list(w, "endpoints");
+        for (const char *const *path = m->endpoints; *path; path++)
+            wire_string(w, NULL, *path);
+        wire_end(w);
+    }
     wire_end(w);
 }
 

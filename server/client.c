@@ -136,10 +136,8 @@ void client_end_exchange(client *c)
         pthread_mutex_lock(&j->lock);
         const bool complete = j->complete;
         pthread_mutex_unlock(&j->lock);
-        if (!complete) {
-            atomic_store(&j->cancelled, true);
-            ring_wake(&c->http->server->worker);
-        }
+        if (!complete)
+            job_cancel(j);
         job_release(j);
     }
     bytes_free(&c->x.body);
@@ -173,8 +171,7 @@ void client_hung_up(client *c)
     shutdown(c->fd, SHUT_RDWR);
     c->x.gone = true;
     if (c->x.job) {
-        atomic_store(&c->x.job->cancelled, true);
-        ring_wake(&c->http->server->worker);
+        job_cancel(c->x.job);
     }
     client_resume(c);
     mhd.set_connection_option(c->connection, MHD_CONNECTION_OPTION_TIMEOUT, 1u);

@@ -13,24 +13,24 @@ static bool wants_head(const job *j)
 {
     const endpoint e = j->endpoint;
     return e == ENDPOINT_CLASSIFY || e == ENDPOINT_FILL ||
-           (e != ENDPOINT_EMBEDDINGS && serve_scores_pairs(&j->server->model));
+           (e != ENDPOINT_EMBEDDINGS && serve_scores_pairs(&j->instance->model));
 }
 
 /* An encoder for texts of a context, made for the first request: models that only generate need
  * none. */
 static weft_encoder *encoder_of(const job *j, encoders *e, weft_error *err)
 {
-    const server *s = j->server;
+    const instance *i = j->instance;
     const bool head = wants_head(j);
     weft_encoder **to = head ? &e->head : &e->pooled;
     const weft_encoder_options o = { .struct_size = sizeof o,
-                                     .threads = s->model.threads,
-                                     .n_ctx = s->n_ctx,
+                                     .threads = i->model.threads,
+                                     .n_ctx = i->n_ctx,
                                      .output = head ? WEFT_OUTPUT_HEAD : WEFT_OUTPUT_POOLED,
                                      .normalize = !head,
-                                     .adapter_rank = s->adapters.rank };
+                                     .adapter_rank = i->adapters.rank };
     if (!*to)
-        *to = weft_encoder_new(s->model.model, &o, err);
+        *to = weft_encoder_new(i->model.model, &o, err);
     return *to;
 }
 
@@ -55,7 +55,7 @@ static int64_t rows_of(const job *j, int64_t i)
     const prompt *p = &j->prompts[i];
     if (j->endpoint == ENDPOINT_FILL)
         return p->n_mask;
-    const bool each = wants_head(j) && j->server->model.info.task == WEFT_TASK_TAG;
+    const bool each = wants_head(j) && j->instance->model.info.task == WEFT_TASK_TAG;
     return each ? p->n : 1;
 }
 
@@ -134,6 +134,7 @@ static bool compute(job *j, weft_encoder *encoder, weft_error *err)
     for (; !is_full(j, n, n_row, &j->prompts[from + n]); n++) {
         const prompt *p = &j->prompts[from + n];
         some[n] = (weft_input){ .ids = p->ids,
+                                .features = p->image ? p->image->features : NULL,
                                 .n = p->n,
                                 .types = p->tokens ? p->tokens->types : NULL,
                                 .at = p->mask,
@@ -158,7 +159,7 @@ static void finish(job *j)
     if (good)
         job_answer(j, true);
     job_end_write(j);
-    atomic_fetch_add(&j->server->metrics.n_prompt, j->n_prompt);
+    atomic_fetch_add(&j->instance->service->metrics.n_prompt, j->n_prompt);
     if (!good)
         no_memory(j);
 }

@@ -54,7 +54,7 @@ static double cosine(const job *j, int64_t a, int64_t b)
 static double score(const job *j, int64_t i)
 {
     const request *r = &j->request;
-    if (!serve_scores_pairs(&j->server->model))
+    if (!serve_scores_pairs(&j->instance->model))
         return cosine(j, r->n_input == 1 ? 0 : i, r->n_input + i);
     const double z = (double)j->vectors[i];
     return r->no_activation ? z : sigmoid(z);
@@ -120,37 +120,20 @@ static void put_ranking(const job *j, wire *w)
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-/* What the numbers of a text are. */
-typedef enum meaning { ONE_LABEL, SEVERAL_LABELS, NUMBER } meaning;
-
-static meaning meaning_of(const serve_model *m)
-{
-    for (int64_t i = 0; i < m->info.n_metadata; i++) {
-        const char *key;
-        char value[64];
-        if (weft_model_get_metadata(m->model, i, &key, value, sizeof value) == WEFT_OK &&
-            strcmp(key, "problem_type") == 0)
-            return strcmp(value, "multi_label_classification") == 0 ? SEVERAL_LABELS
-                   : strcmp(value, "regression") == 0               ? NUMBER
-                                                                    : ONE_LABEL;
-    }
-    return m->info.n_out == 1 ? NUMBER : ONE_LABEL;
-}
-
 /* The labels of a text or a token: the best, and what makes its number a probability. */
 typedef struct labels {
     const float *z;
-    meaning meaning;
+    weft_labels kind;
     int64_t best;
     double sum; /* of exp(z - z[best]) */
 } labels;
 
-static labels read_labels(const float *z, int64_t n, meaning what)
+static labels read_labels(const float *z, int64_t n, weft_labels kind)
 {
-    labels l = { .z = z, .meaning = what };
+    labels l = { .z = z, .kind = kind };
     for (int64_t k = 1; k < n; k++)
         l.best = z[k] > z[l.best] ? k : l.best;
-    for (int64_t k = 0; k < n && what == ONE_LABEL; k++)
+    for (int64_t k = 0; k < n && kind == WEFT_LABELS_ONE; k++)
         l.sum += exp((double)z[k] - (double)z[l.best]);
     return l;
 }
@@ -158,29 +141,40 @@ static labels read_labels(const float *z, int64_t n, meaning what)
 static double value_of(const labels *l, int64_t k)
 {
     const double x = (double)l->z[k];
-    if (l->meaning == ONE_LABEL)
+    if (l->kind == WEFT_LABELS_ONE)
         return exp(x - (double)l->z[l->best]) / l->sum;
-    return l->meaning == NUMBER ? x : sigmoid(x);
+    return l->kind == WEFT_LABELS_VALUE ? x : sigmoid(x);
 }
 
-static void put_label(const job *j, int64_t k, wire *w)
+/* key: NULL in a list. */
+static void put_label(const job *j, int64_t k, const char *key, wire *w)
 {
     char made[32];
-    const char *name = weft_model_label(j->server->model.model, k);
+    const char *name = weft_model_label(j->instance->model.model, k);
     snprintf(made, sizeof made, "LABEL_%lld", (long long)k);
-    wire_string(w, "label", name ? name : made);
+    wire_string(w, key, name ? name : made);
+}
+
+/* What the probabilities are of, once for all texts. */
+static void put_label_names(const job *j, wire *w)
+{
+    wire_list(w, "labels");
+    for (int64_t k = 0; k < j->width; k++)
+        put_label(j, k, NULL, w);
+    wire_end(w);
 }
 
 static void put_classes(const job *j, wire *w)
 {
-    const meaning what = j->request.no_activation ? NUMBER : meaning_of(&j->server->model);
+    const weft_labels kind = j->request.no_activation ? WEFT_LABELS_VALUE
+                                                      : j->instance->model.info.labels;
     const int64_t n = j->width;
     begin_list(j, "classify-", w);
     for (int64_t i = 0; i < j->n_text; i++) {
-        const labels l = read_labels(j->vectors + i * n, n, what);
+        const labels l = read_labels(j->vectors + i * n, n, kind);
         wire_object(w, NULL);
         wire_int(w, "index", i);
-        put_label(j, l.best, w);
+        put_label(j, l.best, "label", w);
         wire_list(w, "probs");
         for (int64_t k = 0; k < n; k++)
             wire_real(w, NULL, value_of(&l, k));
@@ -188,13 +182,16 @@ static void put_classes(const job *j, wire *w)
         wire_int(w, "num_classes", n);
         wire_end(w);
     }
-    end_list(j, w);
+    wire_end(w);
+    put_label_names(j, w);
+    put_usage(j, w);
+    wire_end(w);
 }
 
 static void put_token(const job *j, int32_t id, wire *w)
 {
     size_t n = 0;
-    const char *token = weft_tokenizer_token(j->server->model.tokenizer, id, &n);
+    const char *token = weft_tokenizer_token(j->instance->model.tokenizer, id, &n);
     wire_text(w, "token", token ? token : "", n);
 }
 
@@ -207,13 +204,13 @@ static void put_tags(const job *j, wire *w)
         wire_int(w, "index", i);
         wire_list(w, "tokens");
         for (int64_t k = 0; k < j->prompts[i].n; k++) {
-            if (weft_tokenizer_is_special(j->server->model.tokenizer, j->prompts[i].ids[k]))
+            if (weft_tokenizer_is_special(j->instance->model.tokenizer, j->prompts[i].ids[k]))
                 continue;
             const labels l = read_labels(j->vectors + (j->row[i] + k) * j->width, j->width,
-                                         ONE_LABEL);
+                                         WEFT_LABELS_ONE);
             wire_object(w, NULL);
             put_token(j, j->prompts[i].ids[k], w);
-            put_label(j, l.best, w);
+            put_label(j, l.best, "label", w);
             wire_real(w, "prob", value_of(&l, l.best));
             wire_end(w);
         }
@@ -271,7 +268,7 @@ void encoded_write(const job *j, bytes *to)
         put_ranking(j, &w);
         break;
     case ENDPOINT_CLASSIFY:
-        if (j->server->model.info.task == WEFT_TASK_TAG)
+        if (j->instance->model.info.task == WEFT_TASK_TAG)
             put_tags(j, &w);
         else
             put_classes(j, &w);

@@ -17,6 +17,7 @@
 #define IS_HTTP  ((void *)1)
 #define IS_READY ((void *)2)
 #define IS_STOP  ((void *)3)
+#define IS_ADMIN ((void *)4)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
@@ -143,6 +144,15 @@ static void send_ready(http *h)
 
 /* ---- stopping -------------------------------------------------------------------------------- */
 
+static void begin_leaving(http *h)
+{
+    server *s = h->server;
+    atomic_store(&s->phase, PHASE_LEAVING);
+    h->stop_at = server_now() + s->options.drain_delay;
+    fprintf(stderr, "weft: leaving; requests are accepted for %g more seconds\n",
+            s->options.drain_delay);
+}
+
 static void begin_drain(http *h)
 {
     server *s = h->server;
@@ -155,6 +165,13 @@ static void begin_drain(http *h)
             s->options.drain);
 }
 
+static void stop_now(http *h)
+{
+    if (atomic_load(&h->server->phase) == PHASE_LEAVING)
+        begin_drain(h);
+    h->stop_at = 0;
+}
+
 /* Streams get an error as their last event, others a status. */
 static void abort_all(http *h)
 {
@@ -164,10 +181,9 @@ static void abort_all(http *h)
         job *j = c->x.job;
         if (!j)
             continue;
-        atomic_store(&j->cancelled, true);
+        job_cancel(j);
         job_refuse(j, &why); /* unless it is complete */
     }
-    ring_wake(&h->server->worker);
     h->aborted = true;
     h->stop_at = server_now() + GRACE;
 }
@@ -196,6 +212,17 @@ static bool drained(http *h, double now)
     return false;
 }
 
+static void stop(http *h)
+{
+    const int was = atomic_load(&h->server->phase);
+    if (was == PHASE_READY && h->server->options.drain_delay > 0)
+        begin_leaving(h);
+    else if (was < PHASE_LEAVING)
+        begin_drain(h);
+    else
+        stop_now(h); /* asked twice */
+}
+
 static void on_signal(http *h)
 {
     struct signalfd_siginfo info;
@@ -203,10 +230,8 @@ static void on_signal(http *h)
         return;
     if (info.ssi_signo == SIGHUP)
         reload_ask(h->server);
-    else if (atomic_load(&h->server->phase) != PHASE_DRAINING)
-        begin_drain(h);
     else
-        h->stop_at = 0; /* a second signal: at once */
+        stop(h);
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
@@ -214,7 +239,9 @@ static void on_signal(http *h)
 static int timeout_of(http *h)
 {
     MHD_UNSIGNED_LONG_LONG wanted;
-    const int ours = h->first || atomic_load(&h->server->phase) == PHASE_DRAINING ? TICK : -1;
+    const bool ticks = h->first || h->server->admin.paused || h->server->systemd.every > 0 ||
+                       atomic_load(&h->server->phase) >= PHASE_LEAVING;
+    const int ours = ticks ? TICK : -1;
     if (mhd.get_timeout(h->daemon, &wanted) != MHD_YES)
         return ours;
     return ours >= 0 && wanted > (unsigned)ours ? ours : wanted > 60000 ? 60000 : (int)wanted;
@@ -230,18 +257,25 @@ static int loop(http *h)
         for (int i = 0; i < n; i++) /* nothing is freed before MHD_run */
             if (event[i].data.ptr == IS_STOP)
                 on_signal(h);
-            else if (event[i].data.ptr != IS_HTTP && event[i].data.ptr != IS_READY)
+            else if (event[i].data.ptr == IS_ADMIN && admin_turn(&s->admin, s))
+                stop(h);
+            else if (event[i].data.ptr != IS_HTTP && event[i].data.ptr != IS_READY &&
+                     event[i].data.ptr != IS_ADMIN)
                 client_hung_up(event[i].data.ptr);
         send_ready(h);
         mhd.run(h->daemon);
         const double now = server_now();
         if (now - ticked >= TICK / 1e3) {
             client_tick(h, now);
+            admin_resume(&s->admin);
             ticked = now;
         }
+        systemd_turn(&s->systemd, s, now);
         const int code = atomic_load(&s->load_code);
         if (code)
             return code;
+        if (atomic_load(&s->phase) == PHASE_LEAVING && now >= h->stop_at)
+            begin_drain(h);
         if (atomic_load(&s->phase) == PHASE_DRAINING && drained(h, now))
             return 0;
     }
@@ -260,8 +294,7 @@ static bool begin(http *h, int listener)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    if (has_adapters(s))
-        sigaddset(&signals, SIGHUP);
+    sigaddset(&signals, SIGHUP);
     h->epoll = epoll_create1(EPOLL_CLOEXEC);
     h->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     h->daemon = mhd.start_daemon(
@@ -274,7 +307,8 @@ static bool begin(http *h, int listener)
                                          ? mhd.get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)
                                          : NULL;
     return fd && h->epoll >= 0 && h->signals >= 0 && watch(h, fd->epoll_fd, IS_HTTP) &&
-           watch(h, s->ready.event, IS_READY) && watch(h, h->signals, IS_STOP);
+           watch(h, s->ready.event, IS_READY) && watch(h, h->signals, IS_STOP) &&
+           (s->admin.epoll < 0 || watch(h, s->admin.epoll, IS_ADMIN));
 }
 
 static double or_usual(double given, double usual)
@@ -285,7 +319,7 @@ static double or_usual(double given, double usual)
 int http_run(server *s, int listener, bool local)
 {
     const serve_options *o = &s->options;
-    http h = { .server = s, .listener = listener, .local = local };
+    http h = { .server = s, .local = local };
     h.header = or_usual(o->header_seconds, 10);
     h.idle = or_usual(o->idle_seconds, 15);
     h.stall = or_usual(o->stall_seconds, 30);

@@ -8,11 +8,11 @@
 typedef struct http {
     server *server;
     struct MHD_Daemon *daemon;
-    int epoll, signals, listener;
+    int epoll, signals;
     client *first;
     int n_client;
     bool local;                       /* it listens on loopback only: the Host field is checked */
-    double stop_at;                   /* while draining: the deadline */
+    double stop_at;                   /* while leaving or draining: when that ends */
     double header, idle, stall, ping; /* seconds */
     bool aborted;
 } http;

@@ -1,6 +1,8 @@
 /* job.c - requests on their way; see job.h. */
 #include "job.h"
 
+#include "service.h"
+
 #include <string.h>
 #include <sys/random.h>
 
@@ -44,9 +46,28 @@ job *job_hold(job *j)
     return j;
 }
 
+void job_count(job *j, bool counted)
+{
+    if (j->counted == counted)
+        return;
+    service *v = atomic_load(&j->instance)->service;
+    const int by = counted ? 1 : -1;
+    atomic_fetch_add(&v->n_job, by);
+    atomic_fetch_add(&v->n_job_of[j->key < 0 ? 0 : j->key], by);
+    j->counted = counted;
+}
+
 const char *job_model(const job *j)
 {
-    return j->adapter ? j->adapter->full : j->server->model.name;
+    return j->adapter ? j->adapter->full : j->instance->model.name;
+}
+
+void job_cancel(job *j)
+{
+    atomic_store(&j->cancelled, true);
+    instance *i = atomic_load(&j->instance);
+    if (i)
+        ring_wake(&i->ring);
 }
 
 static void free_prompts(job *j)
@@ -54,6 +75,7 @@ static void free_prompts(job *j)
     for (int64_t i = 0; j->prompts && i < j->n_text; i++) {
         weft_tokens_free(j->prompts[i].tokens);
         weft_rendered_free(j->prompts[i].rendered);
+        weft_image_free(j->prompts[i].image);
         bytes_free(&j->prompts[i].echo);
     }
 }
@@ -77,6 +99,8 @@ void job_release(job *j)
     for (int i = 0; i < j->answer.n_choice; i++)
         choice_free(&j->answer.choices[i]);
     adapter_release(j->adapter);
+    job_count(j, false);
+    instance_release(j->instance);
     memory_give(j->vectors);
     bytes_free(&j->body);
     bytes_free(&j->out);

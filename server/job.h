@@ -20,6 +20,7 @@ typedef struct prompt {
     int64_t n;
     weft_tokens *tokens; /* one of these owns the ids, or the request does */
     weft_rendered *rendered;
+    weft_image *image;     /* in place of ids */
     bytes echo;            /* its text, if it is wanted */
     bool inside;           /* it ends with the start of the model's thinking */
     const int32_t *source; /* of an encoder-decoder, whose ids are the text's beginning */
@@ -57,6 +58,7 @@ typedef struct job {
     char made[MADE_BYTES]; /* an id of our own */
     char id[ID_BYTES];     /* x-request-id: the client's, or ours */
     int key;               /* -1: there are no keys */
+    bool counted;          /* by its model */
     double began;
     bytes body;
 
@@ -72,7 +74,8 @@ typedef struct job {
 
     /* of the clerk, then of the worker */
     request request;
-    served_adapter *adapter; /* that the request names, held; or NULL */
+    instance *_Atomic instance; /* that answers, held; NULL: not known yet */
+    served_adapter *adapter;    /* that the request names, held; or NULL */
     atomic_bool failed; /* an error was answered, also by the loop when the server stops; what still
                            comes is dropped */
     answer answer;
@@ -95,7 +98,13 @@ typedef struct job {
 /* id: the client's, or NULL. NULL without memory. The caller holds it once. */
 job *job_new(server *s, endpoint e, const char *id, int key);
 
-/* The name of the model that the request gets: the server's, or an adapter's. */
+/* The job is cancelled: whoever works on it finds out soon. */
+void job_cancel(job *j);
+
+/* Counts among the jobs of its model, which is known, or does so no longer. */
+void job_count(job *j, bool counted);
+
+/* The name of the model that the request gets, or of the adapter. */
 const char *job_model(const job *j);
 
 /* A random id of 32 letters. */

@@ -98,6 +98,13 @@ bool keys_parse(keys *k, const char *path, const char *text, size_t n, char *why
     return k->n > 0 && !twin(k);
 }
 
+/* A file of root may be readable for its group: so Kubernetes mounts secrets. */
+static bool is_private(const struct stat *s)
+{
+    const bool of_root = s->st_uid == 0 && geteuid() != 0;
+    return (s->st_mode & (of_root ? 037 : 077)) == 0;
+}
+
 bool keys_read(keys *k, const char *path, char *why, size_t size)
 {
     struct stat s;
@@ -105,7 +112,7 @@ bool keys_read(keys *k, const char *path, char *why, size_t size)
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &s) != 0) {
         snprintf(why, size, "%s: %s", path, strerror(errno));
-    } else if (s.st_mode & 077) {
+    } else if (!is_private(&s)) {
         snprintf(why, size, "%s: others than its owner can read it; run chmod 600 %s", path, path);
     } else {
         char *text = memory_take(MAX_FILE);

@@ -4,54 +4,74 @@
 
 /* Jobs that are not done. */
 typedef struct work {
+    instance *of;
     server *server;
-    job **at; /* [max_job] */
+    job **at; /* [max_of_model] */
     int n;
     encoders encoders;
 } work;
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static bool make_scheduler(server *s, weft_error *err)
+static bool make_scheduler(instance *i, weft_error *err)
 {
+    const server *s = i->server;
     weft_engine_info info = { .struct_size = sizeof info };
-    const weft_scheduler_options o = { .struct_size = sizeof o,
-                                       .step_ms = s->options.step_ms,
-                                       .n_waiting = s->max_job, /* each job has one in the queue */
-                                       .share_prefixes = s->options.share_prefixes };
-    if (!s->model.engine) {
-        s->n_ctx = s->model.info.n_ctx;
+    const weft_scheduler_options o = {
+        .struct_size = sizeof o,
+        .step_ms = s->options.step_ms,
+        .n_waiting = s->max_of_model, /* each job has one in the queue */
+        .share_prefixes = s->options.share_prefixes,
+        .step_fn = s->options.record.step,
+        .step_ud = s->options.record.ud
+    };
+    if (!i->model.engine) {
+        i->n_ctx = i->model.info.n_ctx;
         return true;
     }
-    weft_engine_get_info(s->model.engine, &info);
-    s->n_ctx = info.n_ctx;
-    weft_scheduler *made = weft_scheduler_new(s->model.engine, &o, err);
-    atomic_store(&s->scheduler, made);
+    weft_engine_get_info(i->model.engine, &info);
+    i->n_ctx = info.n_ctx;
+    weft_scheduler *made = weft_scheduler_new(i->model.engine, &o, err);
+    atomic_store(&i->scheduler, made);
     return made;
 }
 
-static bool load(server *s)
+static bool load_parts(instance *i)
 {
+    const serve_options *o = &i->server->options;
     weft_error err = { 0 };
     char why[1024];
-    int code = s->options.load(s->options.load_ud, &s->model);
-    if (!code && !adapters_load(&s->adapters, &s->model, why, sizeof why)) {
+    i->model.name = i->service->spec->name;
+    if (o->load(o->load_ud, i->service->spec, &i->model) != 0)
+        return false;
+    if (!adapters_load(&i->adapters, &i->model, why, sizeof why)) {
         fprintf(stderr, "weft: %s\n", why);
-        code = 1;
+        return false;
     }
-    if (!code && s->model.generates)
-        code = s->options.make_engine(s->options.load_ud, &s->model, s->adapters.rank);
-    if (!code && !make_scheduler(s, &err)) {
+    if (i->model.generates && o->make_engine(o->load_ud, &i->model, i->adapters.rank) != 0)
+        return false;
+    if (!make_scheduler(i, &err)) {
         fprintf(stderr, "weft: %s\n", err.message);
-        code = 1;
+        return false;
     }
-    atomic_store(&s->load_code, code);
-    int loading = PHASE_LOADING; /* it may be draining already */
-    if (!code)
-        atomic_compare_exchange_strong(&s->phase, &loading, PHASE_READY);
-    ring_wake(&s->ready);
-    ring_wake(&s->reload); /* a signal may have come */
-    return !code;
+    return true;
+}
+
+/* Models are loaded one at a time, so that none takes memory that another was about to get. */
+static bool load(instance *i)
+{
+    const serve_spec *spec = i->service->spec;
+    pthread_mutex_lock(&i->server->loading);
+    i->stamp = spec_stamp(spec);
+    bool good = !atomic_load(&i->server->stopping) && load_parts(i);
+    if (good && spec_stamp(spec) != i->stamp) {
+        fprintf(stderr, "weft: %s changed while it was read; write elsewhere and rename\n",
+                spec->path);
+        good = false;
+    }
+    pthread_mutex_unlock(&i->server->loading);
+    instance_loaded(i, good);
+    return good;
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
@@ -69,24 +89,24 @@ static bool is_text(const job *j)
 }
 
 /* How many more texts could run at once. */
-static int64_t room_of(const server *s)
+static int64_t room_of(const instance *i)
 {
     weft_scheduler_info info = { .struct_size = sizeof info };
-    if (!s->scheduler)
+    if (!i->scheduler)
         return 0;
-    weft_scheduler_get_info(s->scheduler, &info);
-    return s->options.n_running - info.n_running - info.n_waiting;
+    weft_scheduler_get_info(i->scheduler, &info);
+    return i->server->options.n_running - info.n_running - info.n_waiting;
 }
 
 /* New jobs, and the texts of older ones that have waited for room. */
 static void take_in(work *w)
 {
-    int64_t room = room_of(w->server);
+    int64_t room = room_of(w->of);
     for (int i = 0; i < w->n; i++)
         if (is_text(w->at[i]) && !worker_has_ended(w->at[i]))
             worker_submit(w->at[i], &room);
-    for (job *j; (j = ring_pop(&w->server->worker));) {
-        w->at[w->n++] = j; /* there are at most max_job */
+    for (job *j; (j = ring_pop(&w->of->ring));) {
+        w->at[w->n++] = j; /* there are at most max_of_model */
         if (atomic_load(&j->cancelled))
             j->failed = true;
         else if (is_text(j))
@@ -119,8 +139,8 @@ static void look_for_cancelled(work *w)
     }
 }
 
-/* One turn of the first job for an encoder. True if there was one. */
-static bool encode(work *w)
+/* One turn of the first job for an encoder. */
+static void encode(work *w)
 {
     for (int i = 0; i < w->n; i++) {
         job *j = w->at[i];
@@ -128,9 +148,8 @@ static bool encode(work *w)
             continue;
         if (j->failed || worker_encode(j, &w->encoders))
             drop(w, i);
-        return true;
+        return;
     }
-    return false;
 }
 
 static void drop_ended(work *w)
@@ -150,59 +169,86 @@ static void fail_all(work *w, const weft_error *err)
         }
 }
 
-/* A text waits outside of the scheduler's queue. */
-static bool is_waiting(const work *w)
-{
-    for (int i = 0; i < w->n; i++)
-        if (is_text(w->at[i]))
-            return true;
-    return false;
-}
-
-static void turn(work *w)
+/* A forward pass, and some texts for an encoder. */
+static void compute(work *w)
 {
     weft_error err;
-    bool more = false;
+    bool more;
+    if (w->of->scheduler && weft_scheduler_step(w->of->scheduler, &more, &err) != WEFT_OK)
+        fail_all(w, &err);
+    drop_ended(w);
+    encode(w);
+}
+
+/* Another model computes meanwhile; its heart beats, or stops. */
+static void wait_for_cores(work *w)
+{
+    heart_rest(&w->of->heart);
+    cores_take(&w->server->cores, &w->of->share);
+    heart_wake(&w->of->heart);
+}
+
+static void pass_cores(work *w, double seconds)
+{
+    heart_rest(&w->of->heart);
+    cores_pass(&w->server->cores, &w->of->share, seconds);
+    heart_wake(&w->of->heart);
+}
+
+/* Between two passes, workers of other models may have the cores. */
+static void turn(work *w)
+{
+    cores_share *share = &w->of->share;
     take_in(w);
     look_for_cancelled(w);
-    if (w->server->scheduler && weft_scheduler_step(w->server->scheduler, &more, &err) != WEFT_OK) {
-        fail_all(w, &err);
-        more = true;
+    if (w->n == 0) {
+        heart_wait(&w->of->heart, &w->of->ring);
+        return;
     }
-    drop_ended(w);
-    if (!encode(w) && !more && !is_waiting(w))
-        ring_wait(&w->server->worker, -1);
+    if (!share->turn)
+        wait_for_cores(w);
+    const double began = server_now();
+    compute(w);
+    const double seconds = server_now() - began;
+    if (w->n == 0)
+        cores_give(&w->server->cores, share, seconds);
+    else
+        pass_cores(w, seconds);
 }
 
 static void end(work *w)
 {
-    server *s = w->server;
-    for (job *j; (j = ring_pop(&s->worker));)
+    instance *i = w->of;
+    for (job *j; (j = ring_pop(&i->ring));)
         job_leave(j);
-    weft_scheduler *scheduler = atomic_exchange(&s->scheduler, NULL);
-    weft_scheduler_free(scheduler); /* each request gets its last call */
+    weft_scheduler_free(atomic_exchange(&i->scheduler, NULL)); /* each request gets its last call */
     while (w->n > 0)
         drop(w, 0);
+    if (i->share.turn)
+        cores_give(&w->server->cores, &i->share, 0);
     encoders_free(&w->encoders);
-    weft_engine_free(s->model.engine);
-    weft_template_free(s->model.template);
-    weft_tokenizer_free(s->model.tokenizer);
-    weft_tokenizer_free(s->model.source);
-    weft_model_close(s->model.model);
+    grammars_free(&i->grammars);
+    adapters_free(&i->adapters);
+    weft_engine_free(i->model.engine);
+    weft_template_free(i->model.template);
+    weft_tokenizer_free(i->model.tokenizer);
+    weft_tokenizer_free(i->model.source);
+    weft_model_close(i->model.model);
     memory_give(w->at);
 }
 
+/* Until the server stops, or another instance has taken its place and no job is left. */
 void *worker_main(void *ud)
 {
-    server *s = ud;
-    work w = { .server = s, .at = memory_take((size_t)s->max_job * sizeof(job *)) };
-    if (!w.at) {
-        atomic_store(&s->load_code, 1);
-        ring_wake(&s->ready);
-    } else if (load(s)) {
-        while (!atomic_load(&s->stopping))
+    instance *i = ud;
+    server *s = i->server;
+    work w = { .of = i, .server = s, .at = memory_take((size_t)s->max_of_model * sizeof(job *)) };
+    if (!w.at)
+        instance_loaded(i, false);
+    else if (load(i))
+        while (!atomic_load(&s->stopping) && instance_is_used(i))
             turn(&w);
-    }
     end(&w);
+    instance_ended(i);
     return NULL;
 }

@@ -10,7 +10,7 @@
 /* Seconds, counted in buckets. */
 typedef struct histogram {
     atomic_llong bucket[N_BUCKET + 1]; /* the last: above all limits */
-    atomic_llong microseconds, n;
+    atomic_llong microseconds;
 } histogram;
 
 typedef enum outcome {
@@ -22,18 +22,33 @@ typedef enum outcome {
 } outcome;
 
 typedef struct metrics {
-    atomic_llong finished[N_OUTCOME]; /* generations */
-    atomic_llong status[6];           /* answers 1xx to 5xx; [0]: dropped */
-    atomic_llong n_prompt, n_new;     /* tokens */
-    atomic_llong n_request;           /* that are not answered in full, or not forgotten */
+    atomic_llong status[6]; /* answers 1xx to 5xx; [0]: dropped */
+    atomic_llong n_request; /* that are not answered in full, or not forgotten */
     atomic_llong n_connection, n_dropped;
     atomic_llong n_log_lost; /* lines of the access log */
-    histogram first_token, between_tokens, whole, queued;
 } metrics;
 
+/* Of each model that is served. */
+typedef struct model_metrics {
+    atomic_llong finished[N_OUTCOME]; /* generations */
+    atomic_llong n_prompt, n_new;     /* tokens */
+    atomic_llong n_load, n_failed_load;
+    histogram first_token, between_tokens, whole, queued;
+} model_metrics;
+
+/* A model as it is shown. */
+typedef struct metered {
+    const char *name;
+    const model_metrics *metrics;
+    weft_scheduler_info info; /* struct_size 0: it has no scheduler */
+    adapters *adapters;       /* NULL: it has none */
+} metered;
+
 void metrics_time(histogram *h, double seconds);
-void metrics_write(const metrics *m, const char *model, const weft_scheduler_info *info, bool ready,
-                   bytes *to);
-void metrics_write_adapters(adapters *a, bytes *to);
+void metrics_write(const metrics *m, const metered *models, int n, bool ready, bytes *to);
+
+/* The work of the requests that wait, at the speed of all steps so far: the tokens of their prompts, and as many new
+ * ones for each as a request had on average. */
+double metrics_queue_seconds(const weft_scheduler_info *i);
 
 #endif

@@ -150,7 +150,7 @@ static const field fields[] = {
     READ("conversation", RESPONSES, read_no_previous),
     READ("store", RESPONSES, read_no_store),
     READ("include", RESPONSES, read_list),
-    READ("prompt_cache_key", RESPONSES, read_user),
+    READ("prompt_cache_key", SAMPLE | RESPONSES, read_user),
     READ("truncation", RESPONSES, read_truncation),
     READ("messages", MESSAGES | COUNT, read_later),
     READ("system", MESSAGES | COUNT, read_later),

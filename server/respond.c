@@ -1,6 +1,8 @@
 /* respond.c - answers as libmicrohttpd sends them. */
 #include "http.h"
 
+#include "page.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -24,6 +26,12 @@ static void add_common(client *c, struct MHD_Response *r, int status, const char
     char seconds[16];
     add(r, "Content-Type", type);
     add(r, "x-request-id", c->x.id);
+    if (strcmp(type, PAGE_TYPE) == 0) {
+        add(r, "Content-Security-Policy", page_policy);
+        add(r, "X-Content-Type-Options", "nosniff");
+        add(r, "Referrer-Policy", "no-referrer");
+        add(r, "Cache-Control", "no-store");
+    }
     if (status == 401)
         add(r, "WWW-Authenticate", "Bearer");
     if (status == 405)
@@ -38,7 +46,7 @@ static void add_common(client *c, struct MHD_Response *r, int status, const char
         add(r, "Access-Control-Allow-Methods", "GET, POST");
         add(r, "Vary", "Origin");
     }
-    if (atomic_load(&s->phase) >= PHASE_DRAINING)
+    if (atomic_load(&s->phase) >= PHASE_LEAVING)
         add(r, "Connection", "close");
 }
 

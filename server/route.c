@@ -2,6 +2,9 @@
 #include "http.h"
 
 #include "body.h"
+#include "choose.h"
+#include "page.h"
+#include "service.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,18 +23,20 @@ static void get_health(client *c, bytes *to)
 
 static void get_ready(client *c, bytes *to)
 {
-    static const char *const names[] = { "loading", "ready", "draining", "stopped" };
     const int now = atomic_load(&c->http->server->phase);
     if (now != PHASE_READY)
-        refuse(&c->x.why, 503, "unavailable_error", names[now], NULL, "the server is %s",
-               names[now]);
+        refuse(&c->x.why, 503, "unavailable_error", phase_name(now), NULL, "the server is %s",
+               phase_name(now));
+    else if (atomic_load(&c->http->server->held))
+        refuse(&c->x.why, 503, "unavailable_error", "held", NULL,
+               "the server was marked not ready (admin: ready off)");
     bytes_text(to, "{\"status\":\"ready\"}");
 }
 
-/* Names and sizes are known once the model is loaded. */
+/* Names and sizes are known once the models are loaded. A server that is stopped while it loads never has them. */
 static bool is_loaded(client *c)
 {
-    if (atomic_load(&c->http->server->phase) != PHASE_LOADING)
+    if (services_loaded(c->http->server))
         return true;
     refuse(&c->x.why, 503, "unavailable_error", "loading", NULL, "the model is loading; try again");
     return false;
@@ -40,29 +45,46 @@ static bool is_loaded(client *c)
 static void get_metrics(client *c, bytes *to)
 {
     server *s = c->http->server;
-    weft_scheduler_info info = { .struct_size = sizeof info };
-    weft_scheduler *scheduler = atomic_load(&s->scheduler);
-    const bool loaded = atomic_load(&s->phase) != PHASE_LOADING;
-    if (scheduler)
-        weft_scheduler_get_info(scheduler, &info);
-    metrics_write(&s->metrics, loaded ? s->model.name : "", scheduler ? &info : NULL,
-                  atomic_load(&s->phase) == PHASE_READY, to);
-    if (has_adapters(s))
-        metrics_write_adapters(&s->adapters, to);
+    metered *all = memory_take((size_t)s->n_service * sizeof *all);
+    instance **held = memory_take((size_t)s->n_service * sizeof *held);
+    to->failed |= !all || !held;
+    for (int k = 0; k < s->n_service && !to->failed; k++) {
+        held[k] = service_hold(s, k);
+        weft_scheduler *scheduler = held[k] ? atomic_load(&held[k]->scheduler) : NULL;
+        all[k] = (metered){ .name = s->services[k].spec->name,
+                            .metrics = &s->services[k].metrics,
+                            .adapters = held[k] && has_adapters(s) ? &held[k]->adapters : NULL };
+        all[k].info.struct_size = scheduler ? sizeof all[k].info : 0;
+        if (scheduler)
+            weft_scheduler_get_info(scheduler, &all[k].info);
+    }
+    if (!to->failed)
+        metrics_write(&s->metrics, all, s->n_service, server_takes(s), to);
+    sandbox_write(&s->sandbox, to);
+    for (int k = 0; k < s->n_service && held; k++)
+        instance_release(held[k]);
+    memory_give(held);
+    memory_give(all);
 }
 
-static void put_base(const server *s, wire *w)
+static const char *const *paths_of(const serve_model *m);
+
+static void put_model(const instance *i, wire *w)
 {
-    const served one = {
-        .name = s->model.name, .root = s->model.name, .created = s->started, .n_ctx = s->n_ctx
-    };
+    const char *name = i->model.name;
+    const served one = { .name = name,
+                         .root = name,
+                         .created = i->server->started,
+                         .n_ctx = i->n_ctx,
+                         .endpoints = paths_of(&i->model),
+                         .images = i->model.info.images };
     answer_model(&one, w);
 }
 
 /* What a list of models is written with. */
 typedef struct model_list {
-    const server *server;
-    wire wire;
+    const instance *of;
+    wire *wire;
 } model_list;
 
 static void put_adapter(void *ud, const served_adapter *a)
@@ -70,25 +92,37 @@ static void put_adapter(void *ud, const served_adapter *a)
     model_list *l = ud;
     const served one = { .name = a->full,
                          .root = a->path,
-                         .parent = l->server->model.name,
-                         .created = l->server->started,
-                         .n_ctx = l->server->n_ctx };
-    answer_model(&one, &l->wire);
+                         .parent = l->of->model.name,
+                         .created = l->of->server->started,
+                         .n_ctx = l->of->n_ctx,
+                         .endpoints = paths_of(&l->of->model),
+                         .images = l->of->model.info.images };
+    answer_model(&one, l->wire);
 }
 
 static void get_models(client *c, bytes *to)
 {
     server *s = c->http->server;
-    model_list l = { s, wire_to(to) };
+    wire w = wire_to(to);
     if (!is_loaded(c))
         return;
-    wire_object(&l.wire, NULL);
-    wire_string(&l.wire, "object", "list");
-    wire_list(&l.wire, "data");
-    put_base(s, &l.wire);
-    adapters_each(&s->adapters, put_adapter, &l);
-    wire_end(&l.wire);
-    wire_end(&l.wire);
+    wire_object(&w, NULL);
+    wire_string(&w, "object", "list");
+    wire_list(&w, "data");
+    for (int k = 0; k < s->n_service; k++) {
+        instance *i = service_hold(s, k);
+        put_model(i, &w);
+        adapters_each(&i->adapters, put_adapter, &(model_list){ i, &w });
+        instance_release(i);
+    }
+    wire_end(&w);
+    wire_end(&w);
+}
+
+static void get_page(client *c, bytes *to)
+{
+    (void)c;
+    bytes_add(to, page_html, page_size);
 }
 
 static void put_token(wire *w, const char *key, const weft_tokenizer *t, int32_t id)
@@ -101,29 +135,44 @@ static void put_token(wire *w, const char *key, const weft_tokenizer *t, int32_t
         wire_null(w, key);
 }
 
-/* What lm-eval reads to use the server's tokenizer. */
-static void get_tokenizer_info(client *c, bytes *to)
+static void put_tokenizer(const instance *i, wire *w)
 {
-    const server *s = c->http->server;
+    const weft_tokenizer *t = i->model.tokenizer;
     weft_tokenizer_info info = { .struct_size = sizeof info };
     weft_template_info template = { .struct_size = sizeof template };
+    weft_tokenizer_get_info(t, &info);
+    if (i->model.template)
+        weft_template_get_info(i->model.template, &template);
+    wire_object(w, NULL);
+    put_token(w, "bos_token", t, info.bos_id);
+    put_token(w, "eos_token", t, info.eos_id);
+    put_token(w, "pad_token", t, info.eos_id);
+    wire_int(w, "vocab_size", info.n_vocab);
+    wire_int(w, "model_max_length", i->n_ctx);
+    if (template.source)
+        wire_text(w, "chat_template", template.source, template.source_length);
+    else
+        wire_null(w, "chat_template");
+    wire_end(w);
+}
+
+/* What lm-eval reads to use the server's tokenizer: of the first model, or of ?model=NAME. */
+static void get_tokenizer_info(client *c, bytes *to)
+{
+    server *s = c->http->server;
+    const char *name = mhd.lookup_connection_value(c->connection, MHD_GET_ARGUMENT_KIND, "model");
+    served_adapter *adapter = NULL;
     wire w = wire_to(to);
     if (!is_loaded(c))
         return;
-    weft_tokenizer_get_info(s->model.tokenizer, &info);
-    if (s->model.template)
-        weft_template_get_info(s->model.template, &template);
-    wire_object(&w, NULL);
-    put_token(&w, "bos_token", s->model.tokenizer, info.bos_id);
-    put_token(&w, "eos_token", s->model.tokenizer, info.eos_id);
-    put_token(&w, "pad_token", s->model.tokenizer, info.eos_id);
-    wire_int(&w, "vocab_size", info.n_vocab);
-    wire_int(&w, "model_max_length", s->n_ctx);
-    if (template.source)
-        wire_text(&w, "chat_template", template.source, template.source_length);
+    instance *i = name ? service_find(s, name, &adapter) : service_hold(s, 0);
+    if (i && i->model.tokenizer)
+        put_tokenizer(i, &w);
     else
-        wire_null(&w, "chat_template");
-    wire_end(&w);
+        refuse(&c->x.why, 404, "not_found_error", "model_not_found", "model",
+               "%.300s: no such model, or it has no tokenizer", i ? i->model.name : name);
+    adapter_release(adapter);
+    instance_release(i);
 }
 
 /* ---- paths ----------------------------------------------------------------------------------- */
@@ -150,46 +199,66 @@ static const route routes[] = {
     { "/metrics", false, false, N_ENDPOINT, get_metrics, "text/plain; version=0.0.4" },
     { "/health", false, true, N_ENDPOINT, get_health, JSON },
     { "/ready", false, true, N_ENDPOINT, get_ready, JSON },
+    { "/", false, true, N_ENDPOINT, get_page, PAGE_TYPE },
 };
+
+#define N_ROUTE (sizeof routes / sizeof *routes)
+
+static bool has_answer(const serve_model *m, endpoint e)
+{
+    const bool renders = endpoint_talks(e) || e == ENDPOINT_TEMPLATE || e == ENDPOINT_COUNT;
+    return (m->template || !renders) && !choose_lacks(m, e);
+}
+
+/* The paths that the model has an answer for; NULL ends them. Called by the loop only. */
+static const char *const *paths_of(const serve_model *m)
+{
+    static const char *paths[N_ROUTE + 1];
+    size_t n = 0;
+    for (size_t i = 0; i < N_ROUTE; i++)
+        if (routes[i].post && has_answer(m, routes[i].endpoint))
+            paths[n++] = routes[i].path;
+    paths[n] = NULL;
+    return paths;
+}
 
 #define ONE_MODEL "/v1/models/"
 
 /* The route was found: only an adapter may be gone. */
 static void get_model(client *c, bytes *to)
 {
-    server *s = c->http->server;
-    model_list l = { s, wire_to(to) };
     const char *name = c->x.path + strlen(ONE_MODEL);
-    if (strcmp(name, s->model.name) == 0) {
-        put_base(s, &l.wire);
-        return;
-    }
-    served_adapter *one = adapters_find(&s->adapters, s->model.name, name);
-    if (one)
-        put_adapter(&l, one);
+    served_adapter *adapter;
+    wire w = wire_to(to);
+    instance *i = service_find(c->http->server, name, &adapter);
+    if (adapter)
+        put_adapter(&(model_list){ i, &w }, adapter);
+    else if (i)
+        put_model(i, &w);
     else
         refuse(&c->x.why, 404, "not_found_error", "model_not_found", NULL, "%.300s: no such model",
                name);
-    adapter_release(one);
+    adapter_release(adapter);
+    instance_release(i);
 }
 
 static const route one_model = { ONE_MODEL, false, false, N_ENDPOINT, get_model, JSON };
 
 static bool is_model(server *s, const char *name)
 {
-    if (strcmp(s->model.name, name) == 0)
-        return true;
-    served_adapter *one = adapters_find(&s->adapters, s->model.name, name);
-    adapter_release(one);
-    return one;
+    served_adapter *adapter;
+    instance *i = service_find(s, name, &adapter);
+    adapter_release(adapter);
+    instance_release(i);
+    return i;
 }
 
 static const route *find_route(server *s, const char *url)
 {
     const size_t n = strlen(one_model.path);
-    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+    for (size_t i = 0; i < N_ROUTE; i++)
         if (strcmp(routes[i].path, url) == 0)
-            return &routes[i];
+            return routes[i].get == get_page && s->options.no_page ? NULL : &routes[i];
     const bool named = strncmp(url, one_model.path, n) == 0 &&
                        atomic_load(&s->phase) != PHASE_LOADING && is_model(s, url + n);
     return named ? &one_model : NULL;
@@ -330,7 +399,7 @@ static bool check_room(const client *c, refusal *why)
     const int now = atomic_load(&s->phase);
     if (!c->x.route->post)
         return true;
-    if (now != PHASE_READY)
+    if (now != PHASE_READY && now != PHASE_LEAVING)
         return refuse(why, 503, "unavailable_error", now == PHASE_LOADING ? "loading" : "draining",
                       NULL, "the server is %s; try again",
                       now == PHASE_LOADING ? "loading its model" : "stopping");

@@ -3,11 +3,12 @@
 
 #include "body.h"
 #include "http.h"
-#include "job.h"
+#include "service.h"
 
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -51,6 +52,19 @@ static void announce(int fd)
             port);
 }
 
+/* Others may ask only with a key. */
+static bool may_listen(const serve_options *o, bool keyed, const struct sockaddr *at, bool *local)
+{
+    *local = is_local(at);
+    if (*local || keyed || o->insecure)
+        return true;
+    fprintf(stderr,
+            "weft: --host %s: others can reach this address, and there are no keys; expected "
+            "--api-key-file FILE, or --insecure\n",
+            o->host);
+    return false;
+}
+
 /* -1 after printing why not. */
 static int open_socket(const serve_options *o, bool keyed, bool *local)
 {
@@ -60,22 +74,55 @@ static int open_socket(const serve_options *o, bool keyed, bool *local)
     int fd = -1;
     snprintf(port, sizeof port, "%d", o->port);
     const int failed = getaddrinfo(o->host, port, &hints, &found);
-    *local = !failed && is_local(found->ai_addr);
     if (failed)
         fprintf(stderr, "weft: --host %s: %s\n", o->host, gai_strerror(failed));
-    else if (!*local && !keyed && !o->insecure)
-        fprintf(stderr,
-                "weft: --host %s: others can reach this address, and there are no keys; expected "
-                "--api-key-file FILE, or --insecure\n",
-                o->host);
-    else if ((fd = listen_at(found)) < 0)
+    else if (may_listen(o, keyed, found->ai_addr, local) && (fd = listen_at(found)) < 0)
         fprintf(stderr, "weft: %s port %d: %s\n", o->host, o->port, strerror(errno));
     if (found)
         freeaddrinfo(found);
     return fd;
 }
 
+/* That of a supervisor, or our own. */
+static int get_socket(server *s, bool *local)
+{
+    struct sockaddr_storage at;
+    socklen_t size = sizeof at;
+    char why[256];
+    const int fd = systemd_listener(why, sizeof why);
+    if (fd == -1)
+        return open_socket(&s->options, s->keys.n > 0, local);
+    if (fd < 0) {
+        fprintf(stderr, "weft: %s\n", why);
+        return -1;
+    }
+    s->options.host = "(given by LISTEN_FDS)";
+    if (getsockname(fd, (struct sockaddr *)&at, &size) == 0 &&
+        may_listen(&s->options, s->keys.n > 0, (const struct sockaddr *)&at, local))
+        return fd;
+    close(fd);
+    return -1;
+}
+
 /* ---- threads --------------------------------------------------------------------------------- */
+
+static bool make_services(server *s)
+{
+    const size_t n = (size_t)s->options.n_model, n_key = (size_t)s->keys.n + 1;
+    atomic_int *counters = memory_take(n * n_key * sizeof *counters);
+    s->services = counters ? memory_take(n * sizeof *s->services) : NULL;
+    if (!s->services) {
+        memory_give((void *)counters);
+        return false;
+    }
+    s->n_service = s->options.n_model;
+    for (size_t k = 0; k < n; k++)
+        s->services[k] = (service){ .server = s,
+                                    .spec = &s->options.models[k],
+                                    .n_job_of = counters + k * n_key };
+    return pthread_mutex_init(&s->lock, NULL) == 0 && pthread_mutex_init(&s->loading, NULL) == 0 &&
+           cores_init(&s->cores);
+}
 
 static bool begin(server *s)
 {
@@ -87,43 +134,74 @@ static bool begin(server *s)
         setrlimit(RLIMIT_NOFILE, &files);
     }
     const size_t room = (size_t)s->max_job + 16;
-    return s->n_job_of && ring_init(&s->clerk, room) && ring_init(&s->worker, room) &&
-           ring_init(&s->ready, 2 * room) && ring_init(&s->reload, 1) &&
-           adapters_init(&s->adapters, &s->options.lora);
+    return s->n_job_of && ring_init(&s->clerk, room) && ring_init(&s->ready, 2 * room) &&
+           ring_init(&s->reload, 1) && make_services(s);
 }
 
 static void end(server *s)
 {
     for (job *j; (j = ring_pop(&s->ready));)
         job_release(j);
-    if (s->reload.room)
-        adapters_free(&s->adapters);
+    instances_free(s);
+    if (s->services) {
+        cores_free(&s->cores);
+        pthread_mutex_destroy(&s->loading);
+        pthread_mutex_destroy(&s->lock);
+        memory_give((void *)s->services->n_job_of);
+    }
+    memory_give(s->services);
+    systemd_close(&s->systemd);
+    admin_close(&s->admin);
     ring_free(&s->reload);
     ring_free(&s->clerk);
-    ring_free(&s->worker);
     ring_free(&s->ready);
     memory_give((void *)s->n_job_of);
     keys_free(&s->keys);
 }
 
 typedef struct threads {
-    pthread_t clerk, worker, reload;
+    pthread_t clerk, reload;
     int n; /* that have begun, in this order */
 } threads;
 
 static bool start_threads(server *s, threads *t)
 {
     t->n += pthread_create(&t->clerk, NULL, clerk_main, s) == 0;
-    t->n += t->n == 1 && pthread_create(&t->worker, NULL, worker_main, s) == 0;
-    t->n += t->n == 2 && pthread_create(&t->reload, NULL, reload_main, s) == 0;
-    return t->n == 3;
+    t->n += t->n == 1 && pthread_create(&t->reload, NULL, reload_main, s) == 0;
+    for (int k = 0; k < s->n_service; k++)
+        if (t->n < 2 || !instance_start(&s->services[k], worker_main))
+            return false;
+    return true;
 }
 
-/* The others end before the worker, which frees the model and the tokenizer. */
+static volatile sig_atomic_t exit_code;
+
+static void leave(int number)
+{
+    (void)number;
+    _exit(exit_code);
+}
+
+/* Nobody reads the loop's signals any more, and a model that is being loaded is waited for: the next signal ends the
+ * process, as the second one does while requests run. */
+static void leave_on_signals(int code)
+{
+    const struct sigaction now = { .sa_handler = leave };
+    sigset_t signals;
+    exit_code = code;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaction(SIGTERM, &now, NULL);
+    sigaction(SIGINT, &now, NULL);
+    pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+}
+
+/* The others end before the workers, which free the models and the tokenizers. */
 static void stop_threads(server *s, threads *t)
 {
     atomic_store(&s->stopping, true);
-    if (t->n > 2) {
+    if (t->n > 1) {
         ring_wake(&s->reload);
         pthread_join(t->reload, NULL);
     }
@@ -133,10 +211,7 @@ static void stop_threads(server *s, threads *t)
     }
     for (job *j; (j = ring_pop(&s->clerk));)
         job_leave(j);
-    if (t->n > 1) {
-        ring_wake(&s->worker);
-        pthread_join(t->worker, NULL);
-    }
+    instances_stop(s);
 }
 
 static int run(server *s)
@@ -144,11 +219,19 @@ static int run(server *s)
     threads t = { 0 };
     bool local;
     int code = 1;
-    const int listener = open_socket(&s->options, s->keys.n > 0, &local);
+    const int listener = get_socket(s, &local);
     if (listener < 0)
         return 1;
     if (!begin(s)) {
         fprintf(stderr, "weft: no memory or descriptors for the server\n");
+        close(listener);
+        return 1;
+    }
+    const serve_record *record = &s->options.record;
+    systemd_open(&s->systemd);
+    if ((record->begin && record->begin(record->ud) != 0) ||
+        !admin_open(&s->admin, s->options.admin) ||
+        !sandbox_begin(&s->sandbox, &s->options, s->admin.path)) {
         close(listener);
         return 1;
     }
@@ -159,19 +242,24 @@ static int run(server *s)
         fprintf(stderr, "weft: the system refuses a thread\n");
         close(listener);
     }
+    leave_on_signals(code);
     stop_threads(s, &t);
     return code;
 }
 
 int serve_run(const serve_options *options)
 {
-    server s = { .options = *options };
+    server s = { .options = *options, .systemd = { .fd = -1 } };
     char why[512];
+    admin_open(&s.admin, NULL);
     memory_budget = options->budget;
     s.options.n_connection = options->n_connection ? options->n_connection : 10000;
     s.options.n_waiting = options->n_waiting ? options->n_waiting : 128;
     s.options.n_running = options->n_running ? options->n_running : 32;
-    s.max_job = s.options.n_waiting + s.options.n_running;
+    s.max_of_model = s.options.n_waiting + s.options.n_running;
+    s.max_job = s.max_of_model * s.options.n_model;
+    s.options.lora.models = s.options.models;
+    s.options.lora.n_model = s.options.n_model;
     body_init();
     if (!mhd_load(why, sizeof why)) {
         fprintf(stderr, "weft: %s\n", why);

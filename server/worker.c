@@ -26,7 +26,7 @@ static void take_thought(void *ud, bool thinks, const char *text, size_t n)
 static void take_special(job_text *p, int32_t id)
 {
     size_t n = 0;
-    const weft_tokenizer *t = p->job->server->model.tokenizer;
+    const weft_tokenizer *t = p->job->instance->model.tokenizer;
     const char *spelled = p->calls && !p->thinks && weft_tokenizer_is_special(t, id)
                               ? weft_tokenizer_token(t, id, &n)
                               : NULL;
@@ -66,12 +66,12 @@ static void time_token(job_text *p)
     if (j->first == 0)
         j->first = now;
     if (p->last == 0)
-        metrics_time(&j->server->metrics.first_token, now - j->began);
+        metrics_time(&j->instance->service->metrics.first_token, now - j->began);
     else
-        metrics_time(&j->server->metrics.between_tokens, now - p->last);
+        metrics_time(&j->instance->service->metrics.between_tokens, now - p->last);
     p->last = now;
     j->n_new++;
-    atomic_fetch_add(&j->server->metrics.n_new, 1);
+    atomic_fetch_add(&j->instance->service->metrics.n_new, 1);
 }
 
 /* False once nobody waits for more: the client is gone, or takes nothing of its stream. */
@@ -113,7 +113,7 @@ static void on_prompt(void *ud, int64_t i, int32_t id, const weft_logprob *lp)
 
 static void count_finish(job_text *p, const weft_generation *info, outcome how)
 {
-    metrics *m = &p->job->server->metrics;
+    model_metrics *m = &p->job->instance->service->metrics;
     atomic_fetch_add(&m->finished[how], 1);
     metrics_time(&m->whole, server_now() - p->job->began);
     metrics_time(&m->queued, info->queue_seconds);
@@ -178,7 +178,7 @@ static void cancel_parts(job *j)
 {
     for (int i = 0; i < j->n_part; i++)
         if (j->parts[i].ticket && !j->parts[i].done)
-            weft_scheduler_cancel(j->server->scheduler, j->parts[i].ticket);
+            weft_scheduler_cancel(j->instance->scheduler, j->parts[i].ticket);
 }
 
 static void on_done(void *ud, const weft_generation *info, const weft_error *err)
@@ -247,6 +247,7 @@ static weft_generate_options generation_of(const job *j, const prompt *p,
 
 static bool submit_part(job *j, job_text *p, uint64_t seed, weft_error *err)
 {
+    const instance *i = j->instance;
     const server *s = j->server;
     const request *r = &j->request;
     prompt *from = &j->prompts[p->index / r->n];
@@ -255,7 +256,7 @@ static bool submit_part(job *j, job_text *p, uint64_t seed, weft_error *err)
     const weft_request one = { .struct_size = sizeof one,
                                .generate = &generate,
                                .sampler = &sampler,
-                               .tokenizer = s->model.tokenizer,
+                               .tokenizer = i->model.tokenizer,
                                .source = from->source,
                                .n_source = from->n_source,
                                .adapter = j->adapter ? j->adapter->adapter : NULL,
@@ -268,11 +269,11 @@ static bool submit_part(job *j, job_text *p, uint64_t seed, weft_error *err)
                                .ud = p };
     weft_template_info info = { .struct_size = sizeof info };
     if (endpoint_talks(j->endpoint))
-        weft_template_get_info(s->model.template, &info);
+        weft_template_get_info(i->model.template, &info);
     p->think = (thinking){ .fn = take_thought, .ud = p };
     think_init(&p->think, info.think_begin, info.think_end, from->inside);
     p->thinks = from->inside;
-    p->ticket = weft_scheduler_submit(s->scheduler, &one, err);
+    p->ticket = weft_scheduler_submit(i->scheduler, &one, err);
     if (p->ticket && r->echo)
         answer_text(&j->answer, &j->answer.choices[p->index], from->echo.at ? from->echo.at : "",
                     from->echo.n);
@@ -290,7 +291,7 @@ static uint64_t seed_of(const request *r)
 /* The status of a stream is known once its first text is in the queue. */
 static void begin_answer(job *j)
 {
-    atomic_fetch_add(&j->server->metrics.n_prompt, j->n_prompt);
+    atomic_fetch_add(&j->instance->service->metrics.n_prompt, j->n_prompt);
     if (!j->request.stream)
         return;
     job_begin_write(j);

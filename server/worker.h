@@ -4,6 +4,7 @@
 #define WEFT_SERVER_WORKER_H
 
 #include "job.h"
+#include "service.h"
 
 /* Submits texts of a job that the scheduler has not got yet; room: for how many, which is counted
  * down. The first one decides about the answer's status. */

@@ -12,13 +12,13 @@
 set -eu
 cd "$(dirname "$0")/.."
 TARGETS=${TARGETS:-safetensors gguf config model regex tokenizer session manifest shard documents metrics image idx find
-    api settings resume unpack jinja request gbnf rx schema calls npy peft gguf_lora}
+    api settings resume unpack jinja request gbnf rx schema calls npy peft gguf_lora load points}
 TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_convert test_save test_describe test_regex
     test_unicode test_tokenizer test_tokenizer_files test_tokenizer_gguf test_session_files test_manifest test_checkpoint
-    test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian
+    test_shard test_data test_report test_image test_idx test_table test_points test_labelled test_classify test_marian
     test_tokenizer_limits test_tokenizer_forms test_find test_stores test_recognise test_unpack
     test_jinja test_templates test_trust test_chat test_chat_data
-    test_request test_answer test_serve_parts test_gbnf test_rows test_constraint test_rx test_rx_parse test_schema test_calls
+    test_request test_image_cost test_answer test_serve_parts test_gbnf test_rows test_constraint test_rx test_rx_parse test_schema test_calls
     test_npy test_peft test_gguf_lora test_adapt_use test_lora test_train_lora test_merge test_peft_write"
 GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_write formats/config formats/open
     formats/index formats/shard base/save text/regex/regex text/regex/class text/regex/translate text/unicode/unicode
@@ -29,13 +29,13 @@ GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_w
     text/sources/describe text/trust text/chat text/chat_probe text/sources/chat_file engine/session_file
     formats/manifest train/checkpoint train/documents train/chat_data train/corpus
     train/corpus_open explain/metrics explain/chart explain/report formats/image formats/image_resize
-    formats/image_recipe formats/idx formats/table train/labelled formats/recognise formats/stores formats/ollama
+    formats/image_recipe formats/idx formats/table formats/points train/labelled formats/recognise formats/stores formats/ollama
     formats/find formats/unpack formats/unpack_gzip formats/unpack_zstd
     text/jinja/attr text/jinja/cases text/jinja/chars text/jinja/constant text/jinja/cursor text/jinja/eval text/jinja/filters
     text/jinja/format text/jinja/functions text/jinja/iter text/jinja/jinja text/jinja/lex text/jinja/loop
     text/jinja/methods text/jinja/number text/jinja/ops text/jinja/parse text/jinja/parse_expr text/jinja/pieces
     text/jinja/pool text/jinja/repr text/jinja/run text/jinja/scope text/jinja/sequence text/jinja/tests
-    text/jinja/text text/jinja/value server/body server/request server/request_values
+    text/jinja/text text/jinja/value server/body server/image_cost server/request server/request_values
     server/request_talk server/request_format server/grammars server/answer server/blocks server/blocks_messages
     server/blocks_responses text/calls_probe text/calls_read text/constrain/constraint text/constrain/matcher
     text/constrain/token_trie text/constrain/think text/constrain/tools text/constrain/tools_grammar

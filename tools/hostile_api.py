@@ -89,7 +89,10 @@ MODES = {
     "weft_scheduler_get_info.info": "AA", "weft_scheduler_get_info.info.struct_size": "AA", "weft_scheduler_step.more": "AA",
     "weft_request.sampler": "AA", "weft_request.tokenizer": "AA", "weft_request.key": "AA", "weft_request.priority": "AA",
     "weft_request.source": "f->source ? REFUSE : ACCEPT, ACCEPT", "weft_request.n_source": ("R-", BUFFER),
-    "weft_scheduler_options.n_waiting_tokens": "RA",
+    "weft_scheduler_options.n_waiting_tokens": "RA", "weft_scheduler_options.step_fn": "AA",
+    "weft_load_token.i": "AA", "weft_load_token.n_vocab": "AA", "weft_load_request.key": "AA", "weft_load_request.n_part": ("R-", BUFFER),
+    "weft_simulate.n": ("R-", BUFFER), "weft_simulation_options.n_steps": ("R-", BUFFER), "weft_simulate.info": "AA",
+    "weft_simulation_options.step_fn": "AA",
     "weft_train_defaults.options": "AA", "weft_train_defaults.struct_size": "AA", "weft_report.to": "AR",
     # counts of what lies in the caller's memory
     "weft_model_find.size": ("R-", BUFFER), "weft_model_get_metadata.size": ("A-", BUFFER), "weft_tokenizer_id.length": ("A-", BUFFER),
@@ -127,20 +130,21 @@ MODES = {
     "weft_convert_options.type": "AR", "weft_convert_options.importance": "AR", "weft_convert_options.adapter": "AR", "weft_convert_options.base": "AR",
     "weft_convert_options.strength": "AA", "weft_tokenizer_options.pre": "AA", "weft_tokenize_options.pair": "AA",
     "weft_tokenizer_train_options.pattern": "AA", "weft_tokenizer_train_options.special": "AA",
-    "weft_sampler_options.chain": "AR", "weft_input.types": "AA", "weft_report_options.title": "AA", "weft_explain_options.title": "AA",
+    "weft_sampler_options.chain": "AR", "weft_input.types": "AA", "weft_report_options.title": "AA", "weft_explain_options.title": "AA", "weft_explain_kernels_options.title": "AA",
     "weft_explain_options.text": "AA", "weft_explain_options.only": "AR", "weft_explain_options.tokenizer": "AA",
-    "weft_explain_options.hook": "AA", "weft_explain_options.layer": "AR", "weft_explain_options.head": "AR", "weft_explain_options.token": "AR", "weft_explain.n": ("R-", BUFFER),
+    "weft_explain_options.source": "AA", "weft_explain_options.source_text": "AA", "weft_explain_options.source_tokenizer": "AA", "weft_explain_options.image": "AR",
+    "weft_explain_options.hook": "AA", "weft_explain_options.layer": "AR", "weft_explain_options.head": "AR", "weft_explain_options.token": "AR", "weft_explain_options.train": "AR", "weft_explain_options.target": "AA", "weft_explain_options.n_target": ("R-", BUFFER), "weft_explain.n": ("R-", BUFFER),
     "weft_alignment.n": ("R-", BUFFER), "weft_alignment_options.n_source": ("R-", BUFFER), "weft_alignment_options.n_begin": "AR",
     "weft_alignment_options.layer": "AR", "weft_alignment_options.source_tokenizer": "AA", "weft_alignment_options.target_tokenizer": "AA",
     "weft_train_options.frozen": "AA", "weft_train_options.sample": "AA", "weft_input.ids": "f->images ? ACCEPT : REFUSE, ACCEPT",
     "weft_input.features": "f->images ? REFUSE : ACCEPT, ACCEPT", "weft_beam_options.session": "AA", "weft_beam_options.source": "f->source ? REFUSE : ACCEPT, ACCEPT",
     **{f"weft_train_options.{text}": "AA" for text in ("model", "preset", "arch", "tokenizer", "separator", "columns",
-                                                       "validation_data", "chat_template", "lora", "mpi")},
+                                                       "validation_data", "chat_template", "lora", "mpi", "norm", "act", "attention")},
     "weft_train.options.out": "RR", "weft_data_open.options.out": "AA", "weft_text_score.data.out": "AA",
 }
 
 STRUCT_READ = {"weft_engine_eval.work", "weft_engine_step.work", "weft_session_logprobs.out"}  # and written
-BUFFERS = {"weft_session_top.out", "weft_sampler_kept.out"}  # arrays of structs that are only written
+BUFFERS = {"weft_session_top.out", "weft_sampler_kept.out", "weft_simulate.result"}  # arrays of structs that are only written
 BYTES = {"weft_grammar_new.text", "weft_call_reader_new.tools", "weft_tool_grammar_new.tools", "weft_call_reader_push.text", "weft_template_render.messages", "weft_tokenizer_encode.text", "weft_tokenizer_steps.text", "weft_tokenizer_id.token", "weft_stop_push.bytes", "weft_tokenize_options.pair"}
 NEEDS = {"weft_model": "model", "weft_engine": "engine", "weft_session": "session", "weft_encoder": "encoder",
          "weft_tokenizer": "tokenizer", "weft_sampler": "sampler", "weft_decoder": "decoder", "weft_stop": "stop",
@@ -153,7 +157,7 @@ ONLY = {  # kinds of models that a function is for
     "weft_engine_new": "engine", "weft_engine_plan": "engine", "weft_adapter_open": "adapter", "weft_session_restore_adapted": "adapter",
     "weft_engine_estimate": "slow", "weft_evaluate": "alone", "weft_sampler_new": "engine", "weft_model_get_cost": "engine",
     "weft_encoder_new": "encoder", "weft_encoder_plan": "encoder", "weft_convert": "slow", "weft_train": "images",
-    "weft_data_open": "slow", "weft_train_plan": "slow", "weft_text_score": "labels", "weft_tokenizer_train": "slow", "weft_report": "slow",
+    "weft_data_open": "slow", "weft_train_plan": "slow", "weft_text_score": "labels", "weft_tokenizer_train": "slow", "weft_report": "slow", "weft_explain_kernels": "slow",
 }
 VALID = {
     "weft_budget_new.ram_max": "CAP", "weft_budget_take.bytes": "8", "weft_budget_take.what": "f->text",
@@ -192,9 +196,10 @@ VALID = {
     "weft_constraint_mask.bits": "(uint64_t[4]){ 0 }", "weft_constraint_mask.n_vocab": "200",
     "weft_constraint_rewind.mark": "0", "weft_generate.fn": "see_generated", "weft_stop_push.out": "&f->word", "weft_stop_flush.out": "&f->word", "weft_evaluate.against": "NULL",
     "weft_evaluate.n_document": "1", "weft_train_defaults.struct_size": "sizeof(weft_train_options)",
+    "weft_load_token.n_vocab": "100", "weft_simulate.n": "1", "weft_simulate.result": "(weft_load_result[1]){ { 0 } }",
     "weft_train_plan.n_rank": "(int[]){ 1 }", "weft_train_plan.n": "1", "weft_train_plan.fn": "see_cost",
     "weft_data_show.sample": "0", "weft_data_show.fn": "show_token", "weft_data_save.path": "f->ids_file",
-    "weft_explain.fn": "see_page", "weft_alignment.fn": "see_page", "weft_report.run": "f->run", "weft_report.to": "f->page", "weft_engine_trace.fn": "see_tensor",
+    "weft_explain.fn": "see_page", "weft_explain_kernels.fn": "see_page", "weft_explain_kernels.path": "f->points", "weft_alignment.fn": "see_page", "weft_report.run": "f->run", "weft_report.to": "f->page", "weft_engine_trace.fn": "see_tensor",
     "weft_encoder_trace.fn": "see_tensor", "weft_engine_trace_with.fn": "see_tensor",
     "weft_encoder_trace_with.fn": "see_tensor", "weft_kernel_pool.kernel": "WEFT_KERNEL_GAUSSIAN",
     "weft_kernel_pool.width": "1.0", "weft_kernel_pool.queries": "f->logits", "weft_kernel_pool.n_query": "2",
@@ -323,7 +328,7 @@ def lines_of(returns, fn, params):
         read = is_read(fn, ctype, p)
         if values:
             mode = mode_of(f"{fn}.{p}", p)
-            if name.endswith("_options") and read and name not in ("weft_train_options", "weft_alignment_options"):
+            if name.endswith("_options") and read and name not in ("weft_train_options", "weft_alignment_options", "weft_simulation_options"):
                 mode = "MODE_AA"  # NULL: all defaults
             out.append(line(returns, fn, p, "", f"EACH({values}", params, {p: "x"}, mode))
             plain.append((values, p, mode))

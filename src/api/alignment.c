@@ -80,7 +80,7 @@ static bool check(const weft_model *m, const int32_t *ids, int64_t n, weft_align
         weft_fail(err, WEFT_EINVAL, "%lld tokens, the first %lld given; expected more",
                   ids ? (long long)n : 0LL, (long long)o->n_begin);
     else if (o->layer < 0 || o->layer > m->model.n_layer)
-        weft_fail(err, WEFT_EINVAL, "layer %lld is not in 0 to %lld", (long long)o->layer,
+        weft_fail(err, WEFT_EINVAL, "layer %lld; expected 0 to %lld", (long long)o->layer,
                   (long long)m->model.n_layer);
     return err->code == WEFT_OK;
 }

@@ -40,6 +40,47 @@ weft_status take_stages(weft_model *m, const float *logits, const int32_t *ids, 
     return status;
 }
 
+/* ---- what an encoder-decoder and an image read ------------------------------------------------ */
+
+weft_status translate_greedily(weft_model *m, const weft_explain_options *o, int64_t most,
+                               int32_t *ids, int64_t *n, weft_error *err)
+{
+    const weft_engine_options shape = { .struct_size = sizeof shape,
+                                        .threads = o->threads,
+                                        .n_session = 1,
+                                        .n_ctx = most > o->n_source ? most : o->n_source,
+                                        .kv_type = WEFT_KV_F32 };
+    const weft_beam_options one = { .struct_size = sizeof one,
+                                    .n_beam = 1,
+                                    .n_new = most,
+                                    .stop = WEFT_BEAM_STOP_GUESS,
+                                    .source = o->source,
+                                    .n_source = o->n_source };
+    weft_engine *e = weft_engine_new(m, &shape, err);
+    ids[0] = (int32_t)m->model.start;
+    *n = 1;
+    weft_beams *found = e ? weft_beam_search(e, ids, 1, &one, err) : NULL;
+    if (found) {
+        const weft_beam *best = &found->beam[0];
+        const int64_t left = best->ended ? best->n - 1 : best->n;
+        *n += left < most ? left : most - 1;
+        memcpy(ids + 1, best->ids, (size_t)(*n - 1) * sizeof *ids);
+    }
+    weft_beams_free(found);
+    weft_engine_free(e);
+    return err->code;
+}
+
+size_t name_image_row(const model *m, int64_t i, char *to, size_t size)
+{
+    static const char *const lead[] = { "[CLS]", "[DIST]" };
+    const image_shape *s = &m->image;
+    const int64_t patch = i - s->n_lead, across = s->width / s->patch;
+    return patch < 0 ? (size_t)snprintf(to, size, "%s", lead[i])
+                     : (size_t)snprintf(to, size, "%lld,%lld", (long long)(patch / across),
+                                        (long long)(patch % across));
+}
+
 /* ---- beams ----------------------------------------------------------------------------------- */
 
 int64_t page_context(const model *m, int64_t n)
@@ -58,7 +99,7 @@ static bool keep_node(void *ud, const weft_beam_node *n)
 }
 
 weft_status grow_beams(weft_engine *e, const weft_session *s, const int32_t *ids, int64_t n,
-                       beam_tree *to, weft_error *err)
+                       const weft_explain_options *from, beam_tree *to, weft_error *err)
 {
     mem *m = &e->model->host.mem;
     if (page_context(&e->model->model, n) == n)
@@ -67,6 +108,8 @@ weft_status grow_beams(weft_engine *e, const weft_session *s, const int32_t *ids
                                   .n_beam = BEAMS,
                                   .n_new = BEAM_STEPS,
                                   .length_penalty = 1,
+                                  .source = from->source,
+                                  .n_source = from->n_source,
                                   .fn = keep_node,
                                   .ud = to,
                                   .session = s };

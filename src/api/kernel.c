@@ -60,7 +60,7 @@ weft_status weft_kernel_pool(weft_kernel kernel, double width, const float *quer
 {
     weft_error local;
     err = begin_call(err, &local);
-    if ((unsigned)kernel > WEFT_KERNEL_EPANECHNIKOV)
+    if ((unsigned)kernel > WEFT_KERNEL_CONSTANT)
         return weft_fail(err, WEFT_EINVAL, "unknown kernel %d", (int)kernel);
     if (!(width >= 1e-18 && width <= 1e18))
         return weft_fail(err, WEFT_EINVAL, "a kernel of width %g; expected 1e-18 to 1e18", width);

@@ -4,13 +4,21 @@
 
 #include <string.h>
 
+/* Without a type, one output is a value, as in transformers. */
+weft_labels labels_kind(const model *m)
+{
+    const meta *type = container_meta(m->config, "problem_type");
+    if (!type || type->type != META_TEXT)
+        return m->n_out == 1 ? WEFT_LABELS_VALUE : WEFT_LABELS_ONE;
+    return strcmp(type->text, "multi_label_classification") == 0 ? WEFT_LABELS_SEVERAL
+           : strcmp(type->text, "regression") == 0               ? WEFT_LABELS_VALUE
+                                                                 : WEFT_LABELS_ONE;
+}
+
 /* Cross-entropy needs exactly one label per text. */
 static weft_status check_labels(const model *m, weft_error *err)
 {
-    const meta *type = container_meta(m->config, "problem_type");
-    const bool other = type && type->type == META_TEXT &&
-                       strcmp(type->text, "single_label_classification") != 0;
-    if (m->n_out > 1 && !other)
+    if (m->n_out > 1 && labels_kind(m) == WEFT_LABELS_ONE)
         return WEFT_OK;
     return weft_fail(
         err, WEFT_EUNSUPPORTED,

@@ -1,5 +1,6 @@
 /* model.c - the public functions of models and engines: check, translate, delegate. */
 #include "api/api.h"
+#include "api/labels.h"
 
 #include "base/cpu.h"
 #include "formats/image.h"
@@ -150,6 +151,7 @@ void weft_model_get_info(const weft_model *w, weft_model_info *info)
         .n_vocab_src = m->n_vocab_src,
         .start_id = (int32_t)m->start,
         .n_feature = m->d_feature,
+        .labels = labels_kind(m),
     };
     for (int f = 0; f < m->file.n_file; f++)
         i.bytes_mapped += m->file.file[f].mapped ? m->file.file[f].size : 0;

@@ -76,9 +76,10 @@ static weft_status check_request(const weft_request *r, const weft_engine *of, w
         return weft_fail(err, WEFT_EINVAL, "a source of %lld tokens, but source is %s",
                          (long long)r->n_source, r->source ? "set" : "NULL");
     if (model_has_source(e->model) != (r->n_source > 0))
-        return weft_fail(err, WEFT_EINVAL, "%s: %s is %s encoder-decoder, and the request has %s",
+        return weft_fail(err, WEFT_EINVAL,
+                         "%s: %s is %s encoder-decoder, but the request has %s source",
                          e->model->file.path, e->model->name, r->n_source > 0 ? "not an" : "an",
-                         r->n_source > 0 ? "a source" : "none");
+                         r->n_source > 0 ? "a" : "no");
     return check_adapter(r->adapter, r->strength, of->model, e->opt.rank, err);
 }
 

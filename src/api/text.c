@@ -117,7 +117,8 @@ void weft_tokenizer_get_info(const weft_tokenizer *t, weft_tokenizer_info *info)
     if (!info)
         return;
     if (!t) {
-        copy_result(info, info->struct_size, &(weft_tokenizer_info){ .bos_id = -1, .eos_id = -1 },
+        copy_result(info, info->struct_size,
+                    &(weft_tokenizer_info){ .bos_id = -1, .eos_id = -1, .mask_id = -1 },
                     sizeof *info);
         return;
     }
@@ -130,6 +131,7 @@ void weft_tokenizer_get_info(const weft_tokenizer *t, weft_tokenizer_info *info)
         .eos_id = t->inner.eos,
         .byte_level = t->inner.byte_level,
         .bytes_anonymous = atomic_load(&t->host.mem.used),
+        .mask_id = (int32_t)tokenizer_mask(&t->inner), /* NO_ID is -1 */
     };
     copy_result(info, info->struct_size, &i, sizeof i);
 }

@@ -16,18 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static schedule schedule_of(const weft_train_options *o, bool is_new)
-{
-    const int64_t n = o->n_step, tenth = n / 10 < 100 ? n / 10 : 100;
-    const double lr = o->lr >= 0 ? o->lr : is_new ? 1e-3 : o->lora ? 2e-4 : 1e-4;
-    return (schedule){ .kind = (schedule_kind)o->schedule,
-                       .lr = lr,
-                       .lr_min = o->lr_min >= 0 ? o->lr_min : lr / 10,
-                       .n_warmup = o->n_warmup >= 0 ? o->n_warmup : tenth,
-                       .n_step = n,
-                       .n_decay = o->n_decay >= 0 ? o->n_decay : n / 5 };
-}
-
 /* The parts of a run; zeroed until they are set up. */
 typedef struct training {
     const weft_train_options *o;

@@ -144,7 +144,8 @@ weft_status shape_of(const weft_train_options *o, init_model_shape *s, weft_erro
                                     .d_ff = o->d_ff,
                                     .n_ctx = o->n_ctx,
                                     .tied = o->tied,
-                                    .positions = o->positions };
+                                    .design = { o->positions, o->norm, o->act },
+                                    .attention = o->attention };
     return init_model_resolve(o->preset ? init_model_preset(o->preset) : NULL, &over, s, err);
 }
 

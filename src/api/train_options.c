@@ -2,7 +2,6 @@
 #include "api/train_options.h"
 
 #include "train/init_model.h"
-#include "train/schedule.h"
 #include "train/trainer.h"
 
 #include <stdio.h>
@@ -126,7 +125,7 @@ static weft_status check(const weft_train_options *o, weft_error *err)
                                                              : (int)o->data_kind);
     if ((unsigned)o->objective > WEFT_OBJECTIVE_INFILL)
         return weft_fail(err, WEFT_EINVAL, "unknown objective %d", (int)o->objective);
-    if ((unsigned)o->positions > WEFT_POSITIONS_ROTARY)
+    if ((unsigned)o->positions > WEFT_POSITIONS_NONE)
         return weft_fail(err, WEFT_EINVAL, "unknown position encoding %d", (int)o->positions);
     if (o->preset && !init_model_preset(o->preset))
         return weft_fail(err, WEFT_EINVAL, "unknown preset \"%.40s\"; expected one of %s",
@@ -180,6 +179,18 @@ learner_options learner_of(const weft_train_options *o, int n_thread)
                               .n_frozen = o->n_frozen };
 }
 
+schedule schedule_of(const weft_train_options *o, bool is_new)
+{
+    const int64_t n = o->n_step, tenth = n / 10 < 100 ? n / 10 : 100;
+    const double lr = o->lr >= 0 ? o->lr : is_new ? 1e-3 : o->lora ? 2e-4 : 1e-4;
+    return (schedule){ .kind = (schedule_kind)o->schedule,
+                       .lr = lr,
+                       .lr_min = o->lr_min >= 0 ? o->lr_min : lr / 10,
+                       .n_warmup = o->n_warmup >= 0 ? o->n_warmup : tenth,
+                       .n_step = n,
+                       .n_decay = o->n_decay >= 0 ? o->n_decay : n / 5 };
+}
+
 int64_t rows_of_sample(const weft_train_options *o, int64_t n_ctx)
 {
     return o->n_ctx ? o->n_ctx : n_ctx < 1024 ? n_ctx : 1024;
@@ -196,20 +207,13 @@ static int32_t find_token(const tokenizer *t, const char *text)
     return (int32_t)tokenizer_find(t, text, strlen(text)); /* NO_ID is -1 */
 }
 
-/* Two spellings are in use; -1 for neither. */
-static int32_t mask_of(const tokenizer *t)
-{
-    const int32_t id = find_token(t, "[MASK]");
-    return id >= 0 ? id : find_token(t, "<mask>");
-}
-
 static pairing pairing_of(const weft_train_options *o, const tokenizer *t, const learned *of)
 {
     pairing p = { .encodes = of->n_vocab_src > 0,
                   .objective = o->objective,
                   .start = of->start,
                   .eos = t->eos,
-                  .mask = mask_of(t) };
+                  .mask = (int32_t)tokenizer_mask(t) };
     for (char name[32]; p.n_sentinel < MAX_SENTINEL; p.n_sentinel++) {
         snprintf(name, sizeof name, "<extra_id_%d>", p.n_sentinel);
         p.sentinel[p.n_sentinel] = find_token(t, name);
@@ -230,7 +234,8 @@ static weft_status check_learned(const weft_train_options *o, const tokenizer *t
     if (of->task != WEFT_TASK_GENERATE && !fills)
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: text without labels; a classifier needs labelled data", from);
-    if (fills && (mask_of(t) < 1 || mask_of(t) >= of->n_vocab))
+    const int32_t mask = (int32_t)tokenizer_mask(t);
+    if (fills && (mask < 1 || mask >= of->n_vocab))
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: the tokenizer has neither [MASK] nor <mask>, or the model has no row "
                          "for it",
@@ -266,6 +271,6 @@ weft_status data_of(const weft_train_options *o, const tokenizer *t, const learn
                           .n_ctx = rows_of_sample(o, of->n_ctx),
                           .pairing = pairing_of(o, t, of),
                           .validation = o->validation,
-                          .mask_id = of->task == WEFT_TASK_FILL ? mask_of(t) : 0 };
+                          .mask_id = of->task == WEFT_TASK_FILL ? (int32_t)tokenizer_mask(t) : 0 };
     return check_learned(o, t, of, err);
 }

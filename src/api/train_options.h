@@ -6,6 +6,7 @@
 #include "api/train_chat.h"
 #include "train/data.h"
 #include "train/learner.h"
+#include "train/schedule.h"
 
 weft_status take_train_options(weft_train_options *to, const weft_train_options *from,
                                weft_error *err);
@@ -26,8 +27,10 @@ typedef struct learned {
 
 learned learned_of(const model *m);
 
-/* The learner's options; and the rows of a sample, for a model of n_ctx positions. */
+/* The learner's options and the learning rates; and the rows of a sample, for a model of n_ctx
+ * positions. */
 learner_options learner_of(const weft_train_options *o, int n_thread);
+schedule schedule_of(const weft_train_options *o, bool is_new);
 int64_t rows_of_sample(const weft_train_options *o, int64_t n_ctx);
 
 /* How such a model reads the data. Refuses tasks that plain texts cannot train. */

@@ -1,7 +1,6 @@
 /* request.c - copies, tokens and text of a request. */
 #include "engine/request.h"
 
-#include "base/clock.h"
 #include "engine/logprob.h"
 
 #include <assert.h>
@@ -79,7 +78,6 @@ request *request_new(const request_spec *from, const engine *e, weft_error *err)
         if (generation_begin(&r->text) == WEFT_OK) {
             r->spec.opt.stop = NULL; /* copied by the generation */
             r->spec.opt.prompt = NULL;
-            r->submitted = clock_seconds();
             return r;
         }
         *err = r->err;

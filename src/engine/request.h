@@ -57,7 +57,7 @@ typedef struct request {
     generation text;
     int32_t drawn;
     weft_error err;                   /* why it failed */
-    double submitted, started, first; /* seconds on the clock: 0 before */
+    double submitted, started, first; /* seconds on the scheduler's clock: 0 before */
 } request;
 
 /* Copies the spec; NULL without memory. */

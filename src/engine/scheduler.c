@@ -1,6 +1,8 @@
 /* scheduler.c - makes a scheduler, takes requests, and ends them. Steps are in scheduler_step.c. */
 #include "engine/scheduler.h"
 
+#include "base/clock.h"
+
 #define DEFAULT_STEP_MS  200.0
 #define DEFAULT_WAITING  128
 #define MAX_WAITING      65536
@@ -59,6 +61,12 @@ static weft_status make_lists(scheduler *s, weft_error *err)
     return WEFT_OK;
 }
 
+static double real_time(void *ud)
+{
+    (void)ud;
+    return clock_seconds();
+}
+
 scheduler *scheduler_new(engine *e, const weft_scheduler_options *options, weft_error *err)
 {
     mem *m = &e->model->host->mem;
@@ -74,6 +82,8 @@ scheduler *scheduler_new(engine *e, const weft_scheduler_options *options, weft_
         return NULL;
     *s = (scheduler){ .engine = e, .mem = m, .opt = o, .room = o.n_waiting + o.n_running };
     s->coming = &s->incoming;
+    s->now = real_time;
+    s->ended = -1;
     pthread_mutex_init(&s->lock, NULL);
     if (make_lists(s, err) == WEFT_OK &&
         fair_keys_init(&s->keys, s->room + s->opt.n_running + SPARE_KEYS, m, err) == WEFT_OK &&
@@ -168,6 +178,7 @@ uint64_t scheduler_submit(scheduler *s, const request_spec *spec, weft_error *er
     request *r = request_new(spec, s->engine, err);
     if (!r)
         return 0;
+    r->submitted = scheduler_now(s);
     pthread_mutex_lock(&s->lock);
     const weft_status status = enqueue(s, r, err);
     const uint64_t number = r->number;

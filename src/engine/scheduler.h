@@ -23,6 +23,10 @@ typedef struct scheduler {
     fair_keys keys;
     step_cost cost;
 
+    double (*now)(void *ud); /* seconds; a simulator has a clock of its own */
+    void *now_ud;
+    double ended; /* when the last forward did, if requests remained then; otherwise below 0 */
+
     session **spare; /* [n_running] sessions without a request */
     int n_spare;
     request **running, **waiting; /* [n_running], [room] */
@@ -54,6 +58,11 @@ weft_status scheduler_step(scheduler *s, bool *more, weft_error *err);
 
 /* Any thread. */
 weft_scheduler_info scheduler_info(scheduler *s);
+
+static inline double scheduler_now(const scheduler *s)
+{
+    return s->now(s->now_ud);
+}
 
 /* ---- moves between the lists, for the thread that steps (scheduler_moves.c) ------------------- */
 

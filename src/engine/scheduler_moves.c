@@ -2,8 +2,6 @@
  * done. */
 #include "engine/scheduler.h"
 
-#include "base/clock.h"
-
 #include <assert.h>
 #include <string.h>
 
@@ -92,7 +90,7 @@ weft_status scheduler_start(scheduler *s, request *r)
     scheduler_share(s, r);
     if (!first)
         return WEFT_OK;
-    r->started = clock_seconds();
+    r->started = scheduler_now(s);
     pthread_mutex_lock(&s->lock);
     s->info.n_prompt += r->spec.opt.n_prompt;
     s->info.n_queried += r->told ? 0 : r->spec.opt.n_prompt;
@@ -120,9 +118,9 @@ void scheduler_preempt(scheduler *s, request *r)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void set_times(request *r)
+static void set_times(const scheduler *s, request *r)
 {
-    const double now = clock_seconds();
+    const double now = scheduler_now(s);
     const double started = r->started > 0 ? r->started : now;
     const double first = r->first > 0 ? r->first : now;
     r->text.to.queue_seconds = started - r->submitted;
@@ -149,7 +147,7 @@ void scheduler_end(scheduler *s, request *r, const weft_error *why)
         list_remove(s->waiting, &s->n_waiting, r);
         count_waiting(s, r, -1);
     }
-    set_times(r);
+    set_times(s, r);
     prefix_source_drop(&s->prefix, r->root.source);
     fair_keys_leave(&s->keys, r->key);
     unlist(s, r);

@@ -2,8 +2,6 @@
  * decides, runs the forward, and passes tokens on. */
 #include "engine/scheduler.h"
 
-#include "base/clock.h"
-
 #include <assert.h>
 
 /* ---- before the forward ---------------------------------------------------------------------- */
@@ -199,7 +197,7 @@ static bool read_rows(scheduler *s, request *r, const work *w)
     request_tell_prompt(r);
     if (request_left(r) > 0)
         return false;
-    r->first = r->first > 0 ? r->first : clock_seconds();
+    r->first = r->first > 0 ? r->first : scheduler_now(s);
     if (r->spec.opt.n_new >= 0)
         return true;
     r->text.to.finish = WEFT_FINISH_LENGTH;
@@ -228,11 +226,27 @@ static int64_t pass_on(scheduler *s, request *r)
     return n;
 }
 
+/* Tells whoever records steps. */
+static void tell_step(scheduler *s, const step_shape *shape, int n_draw, double began,
+                      double seconds)
+{
+    const weft_step step = { .struct_size = sizeof step,
+                             .n_row = shape->n_row,
+                             .n_draw = n_draw,
+                             .prompt_context = shape->prompt,
+                             .new_context = shape->fresh,
+                             .seconds = seconds,
+                             .before = s->ended >= 0 ? began - s->ended : -1 };
+    s->ended = began + seconds;
+    if (s->opt.step_fn)
+        s->opt.step_fn(s->opt.step_ud, &step);
+}
+
 /* The forward, and the draws after it. */
 static weft_status compute(scheduler *s, int n, const step_shape *shape, weft_error *err)
 {
     engine *e = s->engine;
-    const double began = clock_seconds();
+    const double began = scheduler_now(s);
     const weft_status status = engine_step_rows(e, s->works, n, err);
     bool failed = status != WEFT_OK;
     for (int i = 0; i < n; i++)
@@ -240,16 +254,17 @@ static weft_status compute(scheduler *s, int n, const step_shape *shape, weft_er
     if (failed)
         return status; /* of the whole call: nothing has run */
     *err = (weft_error){ 0 };
-    const double forward = clock_seconds() - began;
+    const double forward = scheduler_now(s) - began;
     int n_draw = 0;
     for (int i = 0; i < n; i++)
         if (read_rows(s, s->busy[i], &s->works[i]))
             s->busy[n_draw++] = s->busy[i];
-    const double drew = clock_seconds();
+    const double drew = scheduler_now(s);
     pool_run(e->pool, n_draw, draw, s);
-    const double seconds = forward + clock_seconds() - drew;
+    const double seconds = forward + scheduler_now(s) - drew;
     if (status == WEFT_OK)
         step_cost_learn(&s->cost, shape, seconds);
+    tell_step(s, shape, n_draw, began, seconds);
     int64_t n_new = 0;
     for (int i = 0; i < n_draw; i++)
         n_new += pass_on(s, s->busy[i]);
@@ -290,5 +305,6 @@ weft_status scheduler_step(scheduler *s, bool *more, weft_error *err)
     else if (!moved)
         end_stuck(s);
     *more = report(s);
+    s->ended = *more ? s->ended : -1;
     return status;
 }

@@ -30,7 +30,7 @@ static const layer_parts *layer_at(const subject *s)
 
 static void check_rows(const subject *s, identity *i)
 {
-    for (int64_t l = 0; l < s->model->n_layer; l++) {
+    for (int64_t l = 0; l < s->n_layer; l++) {
         const seen *p = s->layer[l].probs;
         if (p && p->attention.sink)
             i->why_not = "A sink takes a share of every row.";
@@ -43,23 +43,37 @@ static void check_rows(const subject *s, identity *i)
     }
 }
 
+static void compare_softmax(const seen *scores, const seen *probs, identity *i)
+{
+    for (int64_t u = 0; u < scores->rows; u++) {
+        const float *x = seen_row(scores, u), *p = seen_row(probs, u);
+        double sum = 0, max = -INFINITY;
+        for (int64_t j = 0; j < scores->cols; j++)
+            max = larger(max, (double)x[j]);
+        for (int64_t j = 0; j < scores->cols; j++)
+            sum += exp((double)x[j] - max);
+        for (int64_t j = 0; j < scores->cols; j++)
+            note(i, exp((double)x[j] - max) / sum - (double)p[j]);
+    }
+}
+
+/* Is it the layer that the page opens with, or of this number in another stack? */
+static bool is_here(const subject *s, const layer_parts *l)
+{
+    return l->number == layer_at(s)->number;
+}
+
 /* p_j = exp(s_j) / sum exp(s). */
 static void check_softmax(const subject *s, identity *i)
 {
-    const layer_parts *l = layer_at(s);
-    if (!l->scores || !l->scores->data || l->scores->attention.sink) {
-        i->why_not = "A sink takes a share of every row.";
-        return;
-    }
-    for (int64_t u = 0; u < l->scores->rows; u++) {
-        const float *x = seen_row(l->scores, u), *p = seen_row(l->probs, u);
-        double sum = 0, max = -INFINITY;
-        for (int64_t j = 0; j < l->scores->cols; j++)
-            max = larger(max, (double)x[j]);
-        for (int64_t j = 0; j < l->scores->cols; j++)
-            sum += exp((double)x[j] - max);
-        for (int64_t j = 0; j < l->scores->cols; j++)
-            note(i, exp((double)x[j] - max) / sum - (double)p[j]);
+    for (int64_t k = 0; k < s->n_layer; k++) {
+        const layer_parts *l = &s->layer[k];
+        if (!is_here(s, l) || !l->scores || !l->scores->data)
+            continue;
+        if (l->scores->attention.sink)
+            i->why_not = "A sink takes a share of every row.";
+        else
+            compare_softmax(l->scores, l->probs, i);
     }
 }
 
@@ -74,10 +88,8 @@ static void pool_backwards(const layer_parts *l, int64_t row, int64_t head, doub
             y[c] += (double)p[j] * (double)seen_row(l->v, j)[group * E + c];
 }
 
-/* A sum has no order, so attention does not know that of its keys. */
-static void check_order(const subject *s, identity *i)
+static void compare_order(const layer_parts *l, identity *i)
 {
-    const layer_parts *l = layer_at(s);
     double y[MAX_HEAD], largest = 1e-30;
     if (!l->pooled || !l->v || !l->v->data || l->v->rows != l->probs->cols)
         return;
@@ -89,6 +101,14 @@ static void check_order(const subject *s, identity *i)
             for (int64_t c = 0; c < l->d_value; c++)
                 note(i, (y[c] - (double)seen_row(l->pooled, row)[head * l->d_value + c]) / largest);
         }
+}
+
+/* A sum has no order, so attention does not know that of its keys. */
+static void check_order(const subject *s, identity *i)
+{
+    for (int64_t k = 0; k < s->n_layer; k++)
+        if (is_here(s, &s->layer[k]))
+            compare_order(&s->layer[k], i);
 }
 
 /* ---- rotary positions ------------------------------------------------------------------------ */
@@ -246,6 +266,7 @@ static void check_absorbed(const subject *s, identity *i)
     const seen *k = record_in(s->seen, s->at_layer, "attn_k.join");
     const seen *q = record_in(s->seen, s->at_layer, "attn_q_b.rope");
     q = q ? q : record_in(s->seen, s->at_layer, "attn_q.rope");
+    q = q ? q : record_in(s->seen, s->at_layer, "attn_q");
     if (!k || !q || !k->data || !q->data || k->cols != q->cols) {
         i->why_not = "No latent attention.";
         return;
@@ -260,6 +281,99 @@ static void check_absorbed(const subject *s, identity *i)
                                     length_of(b, E);
                 note(i, (naive - (double)seen_row(l->scores, m * H + h)[n]) / fmax(size, 1e-30));
             }
+}
+
+/* ---- recurrent encoder and decoder ------------------------------------------------------------ */
+
+/* What Bahdanau's decoder made of each step; false: the model is another one. */
+typedef struct aligned {
+    const seen *memory, *states, *gates, *context, *scores, *probs;
+} aligned;
+
+static bool find_aligned(const subject *s, aligned *a, identity *i)
+{
+    const int64_t l = s->model->n_layer_src;
+    *a = (aligned){ .memory = record_in(s->seen, 0, "gru"),
+                    .states = record_in(s->seen, l, "gru_attend"),
+                    .gates = record_in(s->seen, l, "gru.gates"),
+                    .context = record_in(s->seen, l, "gru.context"),
+                    .scores = record_in(s->seen, l, "cross_attention.scores"),
+                    .probs = record_in(s->seen, l, "cross_attention.probs") };
+    const bool found = a->memory && a->states && a->gates && a->context && a->scores && a->probs;
+    if (!found)
+        i->why_not = "No additive attention.";
+    return found && a->memory->data && a->states->data;
+}
+
+static void check_alignment(const subject *s, identity *i)
+{
+    aligned a;
+    if (!find_aligned(s, &a, i))
+        return;
+    compare_softmax(a.scores, a.probs, i);
+    for (int64_t t = 0; t < a.probs->rows; t++) {
+        double sum = 0;
+        for (int64_t j = 0; j < a.probs->cols; j++)
+            sum += (double)seen_row(a.probs, t)[j];
+        note(i, sum - 1);
+    }
+}
+
+/* c_t = sum_j p_j h_j */
+static void check_context(const subject *s, identity *i)
+{
+    aligned a;
+    if (!find_aligned(s, &a, i))
+        return;
+    for (int64_t t = 0; t < a.context->rows; t++)
+        for (int64_t d = 0; d < a.context->cols; d++) {
+            double c = 0;
+            for (int64_t j = 0; j < a.memory->rows; j++)
+                c += (double)seen_row(a.probs, t)[j] * (double)seen_row(a.memory, j)[d];
+            note(i, c - (double)seen_row(a.context, t)[d]);
+        }
+}
+
+/* s_t = (1 - z) n + z s_(t-1); before the first step s is the encoder's last state. */
+static void check_state(const subject *s, identity *i)
+{
+    aligned a;
+    if (!find_aligned(s, &a, i))
+        return;
+    const int64_t D = a.states->cols;
+    const float *before = seen_row(a.memory, a.memory->rows - 1);
+    for (int64_t t = 0; t < a.states->rows; t++) {
+        const float *z = seen_row(a.gates, t) + D, *n = z + D, *now = seen_row(a.states, t);
+        for (int64_t d = 0; d < D; d++) {
+            const double stays = (double)z[d] * (double)before[d];
+            note(i, (1 - (double)z[d]) * (double)n[d] + stays - (double)now[d]);
+        }
+        before = now;
+    }
+}
+
+/* ---- pictures -------------------------------------------------------------------------------- */
+
+/* The rows of a picture are learned ones, then the patches' projections. */
+static void check_patches(const subject *s, identity *i)
+{
+    const seen *p = record_find(s->seen, "patch_embd"), *x = record_find(s->seen, "class_embd");
+    const seen *second = record_find(s->seen, "distill_embd");
+    const tensor *w = weight_named(s->model, x ? x->input[1] : "");
+    real first[MAX_HEAD];
+    if (!p || !x || !w || !p->data) {
+        i->why_not = "No picture.";
+        return;
+    }
+    x = second ? second : x;
+    for (int64_t row = s->model->image.n_lead; row < x->rows; row++)
+        for (int64_t c = 0; c < x->cols; c++)
+            note(i, (double)seen_row(x, row)[c] - (double)seen_row(p, row)[c]);
+    if (cols(w) > MAX_HEAD)
+        return;
+    weight_row(w, 0, first);
+    for (int64_t c = 0; c < x->cols; c++)
+        note(i, (double)seen_row(x, 0)[c] - (double)(float)first[c]);
 }
 
 /* ---- the stream, and the output -------------------------------------------------------------- */
@@ -322,6 +436,13 @@ static const struct {
     { "distance", "a rotated query times a rotated key depends on m - n only", ROUNDING,
       check_distance },
     { "absorbed", "scores by latents are the scores by keys", 1e-4, check_absorbed },
+    { "alignment", "every row of the alignment sums to 1, and is the softmax of its scores",
+      ROUNDING, check_alignment },
+    { "context", "the context is the sum of the encoder's states by the alignment", ROUNDING,
+      check_context },
+    { "state", "the state is (1 - z) n + z times the state before it", ROUNDING, check_state },
+    { "patches", "the rows of a picture are the learned row and the projections of its patches", 0,
+      check_patches },
     { "sums", "the stream after a branch is the stream before it plus the branch", 0, check_sums },
     { "lens", "the lens of the last layer is the output", 0, check_lens },
     { "cache", "the last token, computed with cached keys, has the same logits", 0, check_cache },

@@ -31,20 +31,26 @@ static const seen *after(const record *s, const seen *from)
 }
 
 /* Attention's inputs are q, k, v, in this order. Latents are keys, and their first columns are
- * values. */
+ * values. Keys and values of a source were made when it was encoded, and are read from the cache. */
 static void find_attention(const record *s, int64_t layer, layer_parts *p)
 {
-    p->scores = record_in(s, layer, "attention.scores");
-    p->probs = record_in(s, layer, "attention.probs");
-    p->mixed = record_in(s, layer, "attention");
-    if (!p->scores || p->scores->attention.n_head == 0)
+    const bool cross = p->stack == STACK_CROSS;
+    p->scores = record_in(s, layer, cross ? "cross_attention.scores" : "attention.scores");
+    if (!p->scores || p->scores->attention.n_head == 0) {
+        p->scores = NULL; /* none by products */
         return;
+    }
+    p->probs = record_in(s, layer, cross ? "cross_attention.probs" : "attention.probs");
+    p->mixed = record_in(s, layer, cross ? "cross_attention" : "attention");
     p->q = record_find(s, p->scores->input[0]);
-    p->k = record_find(s, p->scores->input[1]);
-    p->v = p->scores->n_input > 2 ? record_find(s, p->scores->input[2]) : p->k;
+    p->k = cross ? record_in(s, layer, "cross_attn_k") : record_find(s, p->scores->input[1]);
+    p->v = cross                    ? record_in(s, layer, "cross_attn_v")
+           : p->scores->n_input > 2 ? record_find(s, p->scores->input[2])
+                                    : p->k;
     p->q_before = before_rope(s, p->q);
     p->k_before = before_rope(s, p->k);
-    p->pooled = last_of(s, layer, (const char *const[]){ "attention", "attention.latent", NULL });
+    const seen *latent = record_in(s, layer, "attention.latent");
+    p->pooled = latent ? latent : p->mixed;
     p->n_head = p->scores->attention.n_head;
     p->n_head_kv = p->scores->attention.n_head_kv;
     p->d_key = p->scores->attention.d_key;
@@ -80,17 +86,45 @@ static void find_sums(const record *s, int64_t layer, layer_parts *p)
     }
 }
 
+static layer_parts place_of(const record *s, int64_t layer)
+{
+    const int64_t S = s->n_layer_src, both = S + s->n_layer;
+    layer_parts p = { .number = layer, .block = layer };
+    if (S == 0)
+        return p;
+    p.stack = layer < S ? STACK_ENCODER : layer < both ? STACK_DECODER : STACK_CROSS;
+    p.number -= p.stack == STACK_ENCODER ? 0 : p.stack == STACK_DECODER ? S : both;
+    p.block -= p.stack == STACK_CROSS ? s->n_layer : 0;
+    return p;
+}
+
+int64_t parts_count(const model *m)
+{
+    return m->n_layer_src > 0 ? m->n_layer_src + 2 * m->n_layer : m->n_layer;
+}
+
 layer_parts parts_find(const record *s, int64_t layer)
 {
-    static const char *const projections[] = { "attn_qkv", "attn_q", "attn_q_a", NULL };
-    layer_parts p = { 0 };
-    find_attention(s, layer, &p);
-    find_feed_forward(s, layer, &p);
-    const seen *first = last_of(s, layer, projections);
+    static const char *const own[] = { "attn_qkv", "attn_q", "attn_q_a", NULL };
+    static const char *const cross[] = { "cross_attn_q", NULL };
+    static const char *const out[] = { "attn_output", "attn_o", NULL };
+    static const char *const cross_out[] = { "cross_attn_o", NULL };
+    layer_parts p = place_of(s, layer);
+    const bool source = p.stack == STACK_CROSS;
+    find_attention(s, p.block, &p);
+    const seen *first = last_of(s, p.block, source ? cross : own);
     p.norm = first ? record_find(s, first->input[0]) : NULL;
-    p.attn_out = record_in(s, layer, "attn_output");
-    find_sums(s, layer, &p);
+    p.attn_out = last_of(s, p.block, source ? cross_out : out);
+    if (!source)
+        find_feed_forward(s, p.block, &p);
+    if (!source)
+        find_sums(s, p.block, &p);
     return p;
+}
+
+int64_t rows_of_layer(const subject *s, int64_t layer)
+{
+    return s->source && layer < s->model->n_layer_src ? s->source->n_token : s->n_token;
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */

@@ -2,18 +2,20 @@
  * of apply()'s guard. */
 #include "explain/record.h"
 
+#include "base/utf8.h"
 #include "ops/maps.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* "blk.3.ffn_up" is of layer 3. */
-static void place(seen *t)
+/* "blk.3.ffn_up" is of layer 3; beside an encoder of six layers, "dec.blk.3.ffn_up" is of layer 9. */
+static void place(const record *s, seen *t)
 {
     const char *block = strstr(t->name, "blk.");
+    const int64_t before = strncmp(t->name, "dec.", 4) == 0 ? s->n_layer_src : 0;
     int layer;
-    t->layer = block && sscanf(block, "blk.%d.", &layer) == 1 ? layer : -1;
+    t->layer = block && sscanf(block, "blk.%d.", &layer) == 1 ? before + layer : -1;
 }
 
 #define LANES 8
@@ -106,6 +108,12 @@ static void sum_up(seen *t, const row_stats *s)
     t->mean = n ? sum / (double)n : NAN;
 }
 
+bool record_keeps(const record *s, int64_t layer)
+{
+    const bool second = s->n_layer_src > 0 && layer >= s->n_layer_src;
+    return layer < 0 || s->keep_all || (second ? layer - s->n_layer_src : layer) == s->keep_layer;
+}
+
 static bool is_map(const seen *t)
 {
     return strcmp(t->op->name, "probs") == 0;
@@ -114,8 +122,7 @@ static bool is_map(const seen *t)
 /* The last rows that are kept: all or none. */
 static int64_t rows_kept(const record *s, const seen *t)
 {
-    const bool near = t->layer < 0 || s->keep_all || t->layer == s->keep_layer;
-    return near || is_map(t) ? t->rows : 0;
+    return record_keeps(s, t->layer) || is_map(t) ? t->rows : 0;
 }
 
 static bool stats_fit(record *s, int64_t n)
@@ -179,30 +186,55 @@ static void take_settings(seen *t, const run *r, const node *n)
         t->attention = *(const attn *)n->arg;
     if (strcmp(n->op->name, "rope") == 0)
         t->rope = rope_spec_in(r, n->arg);
+    if (strcmp(n->op->name, "embed") == 0)
+        t->table = n->in[0];
     if (strstr(n->op->name, "norm"))
         t->eps = (double)n->f[0];
 }
 
-/* A later sum of the same layer replaces an earlier one. */
+/* A block ends with a sum, with a norm of it, or with a state; later ones of the same layer replace
+ * earlier ones. */
 static void keep_stream(record *s, const seen *t, const tensor *x)
 {
+    const int64_t layer = t->layer - s->n_layer_src;
+    const bool ends = strcmp(t->op->name, "residual") == 0 || strstr(t->op->name, "norm") ||
+                      strcmp(t->op->name, "gru_attend") == 0;
+    if (!s->stream || layer < 0 || layer >= s->n_layer || t->cols != s->d_model || !ends)
+        return;
     for (int64_t k = 0; k < t->cols; k++)
-        s->stream[t->layer * t->cols + k] = (float)row(x, t->rows - 1)[k];
+        s->stream[layer * t->cols + k] = (float)row(x, t->rows - 1)[k];
+}
+
+/* A new entry, without numbers. */
+static seen *begin(record *s, const op *by, const tensor *x)
+{
+    seen *t = s->failed || rows(x) == 0 ? NULL : append(s);
+    s->failed = s->failed || (!t && rows(x) > 0);
+    if (!t)
+        return NULL;
+    memcpy(t->name, x->name, NAME_BYTES);
+    t->op = by;
+    t->rows = rows(x);
+    t->cols = cols(x);
+    return t;
+}
+
+seen *record_put(record *s, const run *r, const op *by, const tensor *x)
+{
+    seen *t = begin(s, by, x);
+    if (!t)
+        return NULL;
+    place(s, t);
+    s->failed = !keep(s, t, r, x);
+    return s->failed ? NULL : t;
 }
 
 void record_add(void *ud, const run *r, const node *n)
 {
     record *s = ud;
-    if (s->failed || rows(n->out) == 0)
+    seen *t = begin(s, n->op, n->out);
+    if (!t)
         return;
-    seen *t = append(s);
-    s->failed = !t;
-    if (s->failed)
-        return;
-    memcpy(t->name, n->out->name, NAME_BYTES);
-    t->op = n->op;
-    t->rows = rows(n->out);
-    t->cols = cols(n->out);
     t->flops = n->op->cost(r, n).flops;
     for (int i = 0; i < MAX_INPUT; i++)
         if (n->in[i])
@@ -212,9 +244,8 @@ void record_add(void *ud, const run *r, const node *n)
         const seen *scores = record_find(s, t->input[0]);
         t->attention = scores ? scores->attention : t->attention;
     }
-    place(t);
-    if (s->stream && t->layer >= 0 && t->layer < s->n_layer && strcmp(n->op->name, "residual") == 0)
-        keep_stream(s, t, n->out);
+    place(s, t);
+    keep_stream(s, t, n->out);
     s->failed = !keep(s, t, r, n->out);
 }
 
@@ -240,7 +271,12 @@ const seen *record_find(const record *s, const char *name)
 const seen *record_in(const record *s, int64_t layer, const char *rest)
 {
     char name[NAME_BYTES];
-    snprintf(name, sizeof name, "blk.%d.%s", (int)layer, rest);
+    const bool second = s->n_layer_src > 0 && layer >= s->n_layer_src;
+    snprintf(name, sizeof name, "%sblk.%d.%s",
+             s->n_layer_src == 0 ? ""
+             : second            ? "dec."
+                                 : "enc.",
+             (int)(second ? layer - s->n_layer_src : layer), rest);
     return record_find(s, name);
 }
 

@@ -5,6 +5,7 @@
 #define WEFT_EXPLAIN_SUBJECT_H
 
 #include "explain/document.h"
+#include "explain/lesson.h"
 #include "models/arch.h"
 
 /* A token of the text: its bytes, and where they come from. */
@@ -18,8 +19,15 @@ typedef struct subject_token {
     weft_span span; /* of the text; both 0: it is of none */
 } subject_token;
 
+/* Beside an encoder, a decoder's layer attends to its own text, and then to the source: that is
+ * looked at as a layer of its own, after all others. */
+typedef enum stack { STACK_ONE, STACK_ENCODER, STACK_DECODER, STACK_CROSS } stack;
+
 /* What is looked at in one layer; NULL: the layer has none. Found by record's names and inputs. */
 typedef struct layer_parts {
+    stack stack;
+    int64_t number;                  /* in its stack */
+    int64_t block;                   /* the layer in the record */
     const seen *into;                /* the stream that enters the block */
     const seen *norm;                /* what the projections read */
     const seen *q, *k, *v;           /* what attention reads */
@@ -28,7 +36,7 @@ typedef struct layer_parts {
     const seen *pooled;              /* sums of values, as attention makes them; with latent
                                         attention these are sums of latents */
     const seen *mixed;               /* all heads' sums of values, which W_O reads */
-    const seen *attn_out, *attn_sum; /* W_O's output, and the stream after it */
+    const seen *attn_out, *attn_sum; /* W_O's output; the stream after the block's first one */
     const seen *ffn_norm;            /* what the feed forward reads */
     const seen *up, *gate, *act;     /* gate: before its activation; act: after the activation */
     const seen *hidden;              /* what W_2 reads */
@@ -58,9 +66,11 @@ typedef struct cache_point {
 
 typedef struct subject {
     const model *model;
-    pool *pool;        /* for views that read much */
-    const char *title; /* the model's name */
-    const char *text;  /* NULL: ids were given */
+    const struct subject *source; /* of an encoder-decoder: the text that its encoder reads, and
+                                     nothing else; NULL: there is none */
+    pool *pool;                   /* for views that read much */
+    const char *title;            /* the model's name */
+    const char *text;             /* NULL: ids were given */
     size_t n_text;
     bool spans;         /* tokens have theirs */
     bool parse_special; /* special tokens were read in the text */
@@ -75,7 +85,8 @@ typedef struct subject {
     const void *speller;
 
     const record *seen;
-    const layer_parts *layer; /* [model->n_layer] */
+    const layer_parts *layer; /* [n_layer] */
+    int64_t n_layer;          /* of both stacks, and again of the decoder for its cross-attention */
     const subject_token *token;
     int64_t n_token;
     int64_t at_layer, at_head, at_token; /* where the page opens */
@@ -90,10 +101,17 @@ typedef struct subject {
     cache_point timed;    /* t 0: nothing was timed */
     weft_model_cost cost; /* of the last token */
     double seconds;       /* of the forward */
+    const lesson *lesson; /* NULL: without training */
 } subject;
 
-/* Finds the parts of a layer in a record. */
+/* Layers that a page about this model has. */
+int64_t parts_count(const model *m);
+
+/* Finds the parts of one of them in a record. */
 layer_parts parts_find(const record *s, int64_t layer);
+
+/* The tokens that are the rows of a layer of the record. */
+int64_t rows_of_layer(const subject *s, int64_t layer);
 
 /* A weight by the name that a tensor's inputs have, or NULL. */
 const tensor *weight_named(const model *m, const char *name);

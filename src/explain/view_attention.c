@@ -22,7 +22,7 @@ static void write_products(const subject *s, const layer_parts *p, document *d)
 static void write_layers(const subject *s, document *d, bool by_hand)
 {
     doc_list(d, "layers");
-    for (int64_t l = 0; l < s->model->n_layer; l++) {
+    for (int64_t l = 0; l < s->n_layer; l++) {
         const layer_parts *p = &s->layer[l];
         if (!p->scores || !p->scores->data)
             continue;
@@ -72,7 +72,7 @@ void view_flash(const subject *s, document *d)
 void view_heads(const subject *s, document *d)
 {
     doc_list(d, "layers");
-    for (int64_t l = 0; l < s->model->n_layer; l++) {
+    for (int64_t l = 0; l < s->n_layer; l++) {
         const layer_parts *p = &s->layer[l];
         doc_object(d, NULL);
         doc_int(d, "layer", l);
@@ -93,7 +93,7 @@ void view_mask(const subject *s, document *d)
 {
     write_layers(s, d, false);
     doc_list(d, "windows");
-    for (int64_t l = 0; l < s->model->n_layer; l++) {
+    for (int64_t l = 0; l < s->n_layer; l++) {
         const seen *scores = s->layer[l].scores;
         doc_int(d, NULL, scores ? scores->attention.window : 0);
     }
@@ -116,7 +116,9 @@ void view_shared(const subject *s, document *d)
     const layer_parts *p = &s->layer[s->at_layer];
     doc_int(d, "n_head", p->n_head);
     doc_int(d, "n_head_kv", p->n_head_kv);
+    const seen *v = no_latent(s) ? NULL : record_in(s->seen, s->at_layer, "attn_v");
     doc_int(d, "d_head", s->model->d_head);
+    doc_int(d, "d_value", v ? v->cols / p->n_head : s->model->d_head);
     doc_bool(d, "latent", !no_latent(s));
     doc_int(d, "cached", cached_numbers(s->model));
 }
@@ -137,7 +139,7 @@ void view_latent(const subject *s, document *d)
                                          "attn_q.join",    "latent.join",     "attention.latent",
                                          "attention",      "attention.scores" };
     doc_list(d, "layers");
-    for (int64_t l = 0; l < s->model->n_layer; l++) {
+    for (int64_t l = 0; l < s->n_layer; l++) {
         const seen *q = record_in(s->seen, l, "attn_q_b.rope");
         const layer_parts *p = &s->layer[l];
         if (!p->scores || !p->scores->data)
@@ -160,6 +162,8 @@ void view_latent(const subject *s, document *d)
 
 const char *no_cache(const subject *s)
 {
+    if (!no_alignment(s))
+        return "A recurrent decoder needs its last state, and the states and keys of the source.";
     return s->model->n_stream > 0 ? NULL
                                   : "An encoder sees the whole text at once and needs no cache.";
 }
@@ -169,9 +173,9 @@ const char *no_cache(const subject *s)
 static void write_cached_rows(const subject *s, document *d)
 {
     doc_list(d, "layers");
-    for (int64_t l = 0; l < s->model->n_layer; l++) {
+    for (int64_t l = 0; l < s->n_layer; l++) {
         const layer_parts *p = &s->layer[l];
-        if (!p->k || !p->k->data)
+        if (!p->k || !p->k->data || p->stack == STACK_ENCODER || p->stack == STACK_CROSS)
             continue;
         doc_object(d, NULL);
         doc_int(d, "layer", l);

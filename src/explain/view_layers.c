@@ -7,6 +7,14 @@
 
 /* ---- norm and residual ----------------------------------------------------------------------- */
 
+const char *no_residual(const subject *s)
+{
+    return s->layer[s->at_layer].attn_sum
+               ? NULL
+               : "A recurrent layer replaces its state: nothing is added "
+                 "to a stream, and nothing is normalised.";
+}
+
 /* A number of every row, from the record's: its mean, or the root of its mean square. */
 static void put_rows(document *d, const char *key, const seen *t, bool root)
 {
@@ -22,8 +30,8 @@ static void put_rows(document *d, const char *key, const seen *t, bool root)
 /* Norms of the stream or of a branch; not those of queries, keys and latents, which may be as wide. */
 static bool is_norm(const subject *s, const seen *t)
 {
-    return t->cols == s->model->d_model && t->rows == s->n_token && !strstr(t->name, "attn_q") &&
-           !strstr(t->name, "attn_k") &&
+    return t->cols == s->model->d_model && t->rows == rows_of_layer(s, t->layer) &&
+           !strstr(t->name, "attn_q") && !strstr(t->name, "attn_k") &&
            (strcmp(t->op->name, "rmsnorm") == 0 || strcmp(t->op->name, "layernorm") == 0);
 }
 
@@ -52,10 +60,11 @@ static void put_norm(const subject *s, const seen *y, const seen *x, document *d
 /* What a branch is, by the tensor that it adds. */
 static const char *branch_name(const seen *h, bool first)
 {
-    return strstr(h->name, "_shexp") ? "shared expert"
-           : strstr(h->name, ".moe") ? "experts"
-           : first                   ? "attention"
-                                     : "feed forward";
+    return strstr(h->name, "_shexp")  ? "shared expert"
+           : strstr(h->name, ".moe")  ? "experts"
+           : strstr(h->name, "cross") ? "cross-attention"
+           : first                    ? "attention"
+                                      : "feed forward";
 }
 
 static void put_sum(const subject *s, const seen *y, bool first, document *d)
@@ -98,7 +107,7 @@ void view_residual(const subject *s, document *d)
 
 const char *no_feed_forward(const subject *s)
 {
-    for (int64_t l = 0; l < s->model->n_layer; l++)
+    for (int64_t l = 0; l < s->n_layer; l++)
         if (s->layer[l].up || s->layer[l].moe)
             return NULL;
     return "This model has no feed forward.";
@@ -169,7 +178,7 @@ static void put_layer(const subject *s, int64_t layer, document *d)
 void view_feed_forward(const subject *s, document *d)
 {
     doc_list(d, "layers");
-    for (int64_t l = 0; l < s->model->n_layer; l++) {
+    for (int64_t l = 0; l < s->n_layer; l++) {
         const layer_parts *p = &s->layer[l];
         if ((p->down && p->down->data) || (p->moe && p->moe->data))
             put_layer(s, l, d);

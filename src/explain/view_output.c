@@ -4,17 +4,32 @@
 #include "explain/views.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TOP      200 /* tokens of the output that have names */
 #define LENS_TOP 5
 
+/* Is the output one of labels? */
+static bool is_label(const subject *s)
+{
+    const weft_task task = s->model->task;
+    return task == WEFT_TASK_CLASSIFY || task == WEFT_TASK_TAG;
+}
+
+/* A class without a name has its number. */
 static void write_token(const subject *s, document *d, int32_t id)
 {
     char text[64];
+    const char *label = is_label(s) && s->model->label ? s->model->label[id] : NULL;
     doc_int(d, "id", id);
-    doc_bytes(d, "text", text, s->spell(s->speller, id, text, sizeof text));
+    if (label)
+        doc_text(d, "text", label);
+    else if (is_label(s))
+        doc_bytes(d, "text", text, (size_t)snprintf(text, sizeof text, "class %d", (int)id));
+    else
+        doc_bytes(d, "text", text, s->spell(s->speller, id, text, sizeof text));
 }
 
 /* ---- the best of a row ----------------------------------------------------------------------- */
@@ -55,8 +70,7 @@ static double log_sum(const kernels *k, const float *z, int64_t n)
     return max + log(sum);
 }
 
-static void write_best(const subject *s, document *d, const char *key, const float *z, int64_t n,
-                       int most)
+void write_best(const subject *s, document *d, const char *key, const float *z, int64_t n, int most)
 {
     scored best[TOP];
     const int have = best_of(z, n, most, best);
@@ -75,7 +89,7 @@ static void write_best(const subject *s, document *d, const char *key, const flo
 /* ---- output ---------------------------------------------------------------------------------- */
 
 /* The last tensor as wide as the output, outside of blocks. */
-static const seen *output_of(const subject *s)
+const seen *output_of(const subject *s)
 {
     for (int64_t i = s->seen->n; i-- > 0;) {
         const seen *t = &s->seen->at[i];
@@ -85,18 +99,21 @@ static const seen *output_of(const subject *s)
     return NULL;
 }
 
-/* The row that is looked at: an encoder of tokens has one for each. */
+/* The row that is looked at: an encoder of tokens has one for each, and a decoder draws from the
+ * last. */
 static int64_t output_row(const subject *s, const seen *t)
 {
-    return t->rows == s->n_token ? s->at_token : t->rows - 1;
+    const bool last = s->model->task == WEFT_TASK_GENERATE || t->rows != s->n_token;
+    return last ? t->rows - 1 : s->at_token;
 }
 
 const char *no_output(const subject *s)
 {
     const weft_task task = s->model->task;
-    return (task == WEFT_TASK_GENERATE || task == WEFT_TASK_FILL) && output_of(s)
+    const bool all = task == WEFT_TASK_GENERATE || task == WEFT_TASK_FILL;
+    return (all || (is_label(s) && s->model->n_out > 1)) && output_of(s)
                ? NULL
-               : "The output is not probabilities of tokens.";
+               : "The output is not probabilities of tokens or classes.";
 }
 
 static void write_stages(const subject *s, document *d)
@@ -146,7 +163,8 @@ static void write_lens(const subject *s, document *d)
 static void write_head(const subject *s, document *d, const seen *t, int64_t row)
 {
     const seen *read, *made = product_behind(s->seen, t, &read);
-    const seen *table = made ? record_find(s->seen, "token_embd") : NULL;
+    const seen *table = made ? record_find(s->seen, s->source ? "dec.token_embd" : "token_embd")
+                             : NULL;
     scored best;
     if (!made || best_of(seen_row(t, row), t->cols, 1, &best) < 1)
         return;
@@ -160,6 +178,7 @@ void view_output(const subject *s, document *d)
     const seen *t = output_of(s);
     const int64_t row = output_row(s, t);
     doc_int(d, "row", row);
+    doc_bool(d, "labels", is_label(s));
     doc_rows(d, "logits", t, row, 1);
     write_best(s, d, "best", seen_row(t, row), t->cols, TOP);
     write_head(s, d, t, row);

@@ -21,7 +21,7 @@ static const seen *rotation(const subject *s, int64_t layer, int n)
 
 const char *no_rope(const subject *s)
 {
-    for (int64_t l = 0; l < s->model->n_layer; l++)
+    for (int64_t l = 0; l < s->n_layer; l++)
         if (rotation(s, l, 0))
             return NULL;
     return "This model does not rotate queries and keys by their positions.";
@@ -112,7 +112,7 @@ void view_rope(const subject *s, document *d)
     const rope_spec *table[MOST_TABLES];
     int n = 0;
     doc_list(d, "layers");
-    for (int64_t l = 0; l < s->model->n_layer; l++) {
+    for (int64_t l = 0; l < s->n_layer; l++) {
         const seen *q = rotation(s, l, 0), *k = rotation(s, l, 1);
         if (!q || !k)
             continue;

@@ -89,7 +89,13 @@ static void write_steps(const subject *s, document *d)
     doc_end(d);
 }
 
-void view_tokens(const subject *s, document *d)
+const char *no_tokens(const subject *s)
+{
+    return s->model->d_feature > 0 ? "A picture is cut into patches, not into tokens. See view 20."
+                                   : NULL;
+}
+
+static void put_tokens(const subject *s, document *d)
 {
     if (s->tokenizer) {
         doc_object(d, "tokenizer");
@@ -119,22 +125,46 @@ void view_tokens(const subject *s, document *d)
         write_steps(s, d);
 }
 
+void view_tokens(const subject *s, document *d)
+{
+    put_tokens(s, d);
+    if (!s->source)
+        return;
+    doc_object(d, "source");
+    put_tokens(s->source, d);
+    if (s->source->text)
+        doc_bytes(d, "text", s->source->text, s->source->n_text);
+    doc_end(d);
+}
+
 /* ---- embeddings ------------------------------------------------------------------------------ */
+
+/* The beginning of the names of tensors that are about this text. */
+static const char *side_of(const subject *s)
+{
+    return s->model->n_layer_src == 0 ? "" : s->source ? "dec." : "enc.";
+}
+
+static bool is_of(const subject *s, const seen *t)
+{
+    const char *side = side_of(s);
+    return strncmp(t->name, side, strlen(side)) == 0;
+}
 
 /* The first tensor that looks up rows of a table of this name, such as "position_embd". */
 static const seen *looked_up(const subject *s, const char *stem)
 {
     for (int64_t i = 0; i < s->seen->n; i++) {
         const seen *t = &s->seen->at[i];
-        if (strcmp(t->op->name, "embed") == 0 && strstr(t->name, stem))
+        if (t->table && is_of(s, t) && strstr(t->name, stem))
             return t;
     }
     return NULL;
 }
 
-static const tensor *table_of(const subject *s, const seen *t)
+static const tensor *table_of(const seen *t)
 {
-    return t ? weight_named(s->model, t->input[0]) : NULL;
+    return t ? t->table : NULL;
 }
 
 static void put_table(document *d, const tensor *w)
@@ -147,11 +177,14 @@ static void put_table(document *d, const tensor *w)
     doc_end(d);
 }
 
-/* What happens before the first block, in order. */
+/* What happens before the first block, in order. A decoder makes keys of its source before. */
 static void put_steps(const subject *s, document *d)
 {
+    int64_t i = 0;
+    while (i < s->seen->n && (!is_of(s, &s->seen->at[i]) || s->seen->at[i].layer >= 0))
+        i++;
     doc_list(d, "steps");
-    for (int64_t i = 0; i < s->seen->n && s->seen->at[i].layer < 0; i++) {
+    for (; i < s->seen->n && s->seen->at[i].layer < 0; i++) {
         const seen *t = &s->seen->at[i];
         doc_object(d, NULL);
         doc_text(d, "name", t->name);
@@ -202,9 +235,9 @@ static void put_nearest(const subject *s, const nearest *q, document *d)
     doc_end(d);
 }
 
-void view_embeddings(const subject *s, document *d)
+static void put_embeddings(const subject *s, document *d)
 {
-    const tensor *w = table_of(s, looked_up(s, "token_embd"));
+    const tensor *w = table_of(looked_up(s, "token_embd"));
     nearest q = { 0 };
     put_steps(s, d);
     if (!w)
@@ -216,12 +249,27 @@ void view_embeddings(const subject *s, document *d)
     put_nearest(s, &q, d);
 }
 
+void view_embeddings(const subject *s, document *d)
+{
+    put_embeddings(s, d);
+    if (s->source) {
+        doc_object(d, "source");
+        put_embeddings(s->source, d);
+        doc_end(d);
+    }
+}
+
 /* ---- positions ------------------------------------------------------------------------------- */
 
 const char *no_position_table(const subject *s)
 {
-    if (table_of(s, looked_up(s, "position_embd")))
+    if (table_of(looked_up(s, "position_embd")))
         return NULL;
+    const seen *scores = s->layer[s->at_layer].scores;
+    if (scores && scores->attention.bias.table)
+        return "No table of positions is added to the embeddings: this model adds a learned number "
+               "to "
+               "each score instead, by the distance of query and key.";
     return s->model->rope.n_rot > 0
                ? "No table of positions is added to the embeddings: this model rotates queries and "
                  "keys by their positions instead, in each layer. See view 5."
@@ -283,10 +331,10 @@ static void put_sines(const tensor *w, real *table, document *d)
     doc_end(d);
 }
 
-void view_positions(const subject *s, document *d)
+static void put_positions(const subject *s, document *d)
 {
     const seen *t = looked_up(s, "position_embd");
-    const tensor *w = table_of(s, t);
+    const tensor *w = table_of(t);
     mem *m = d->b->mem;
     real *table = mem_zalloc(m, MOST_TESTED, (size_t)cols(w) * sizeof *table, "positions",
                              d->b->err);
@@ -300,4 +348,14 @@ void view_positions(const subject *s, document *d)
     }
     mem_free(m, table);
     mem_free(m, shown);
+}
+
+void view_positions(const subject *s, document *d)
+{
+    put_positions(s, d);
+    if (s->source && !no_position_table(s->source)) {
+        doc_object(d, "source");
+        put_positions(s->source, d);
+        doc_end(d);
+    }
 }

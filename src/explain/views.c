@@ -5,11 +5,11 @@
 
 const page_view views[] = {
     { 1, "pipeline", "Pipeline", "003 §1, 004 §1.8", NULL, view_pipeline },
-    { 2, "tokens", "Tokens", "003 §2", NULL, view_tokens },
+    { 2, "tokens", "Tokens", "003 §2", no_tokens, view_tokens },
     { 3, "embeddings", "Embeddings", "003 §3, 000", NULL, view_embeddings },
     { 4, "positions", "Positions", "003 §3, 004 §1.7", no_position_table, view_positions },
     { 5, "rope", "Rotary positions", "000, 001, 002, 004 Appendix", no_rope, view_rope },
-    { 6, "residual", "Norm and residual", "000, 002, 003 §4", NULL, view_residual },
+    { 6, "residual", "Norm and residual", "000, 002, 003 §4", no_residual, view_residual },
     { 7, "query", "One query by hand", "003 §5, 002, 004 §1.2-1.6", no_attention, view_hand },
     { 8, "heads", "Heads", "003 §5, 004 §1.1, §1.6, §1.8", no_attention, view_heads },
     { 9, "mask", "Mask", "000, 003 §5, 004 §1.4", no_attention, view_mask },
@@ -20,6 +20,12 @@ const page_view views[] = {
     { 14, "cache", "Cache", "000, 001, 003 §6", no_cache, view_cache },
     { 15, "output", "Output", "000, 003 §8, §4", no_output, view_output },
     { 16, "beams", "Beams", "003 §8", no_beams, view_beams },
+    { 17, "encoder-decoder", "Encoder and decoder", "004 §1.8", no_pair, view_pair },
+    { 18, "alignment", "Alignment", "004 §1.4-1.5", no_alignment, view_alignment },
+    { 20, "picture", "Picture", "004 Vision Transformer", no_picture, view_picture },
+    { 21, "objective", "Objective", "003 §9, 004 §1.9", no_lesson, view_objective },
+    { 22, "backward", "Backward", "003 §9", no_lesson, view_backward },
+    { 23, "update", "Update", "003 §10", no_lesson, view_update },
     { 24, "cost", "Cost", "003 §5-7, §11", NULL, view_cost },
     { 25, "flash", "Attention in blocks", "004, 001", no_attention, view_flash },
     { 26, "checks", "Checks", "all", NULL, view_checks },
@@ -41,7 +47,9 @@ bool view_named(const char *names, size_t n, const page_view *v)
 
 const char *no_attention(const subject *s)
 {
-    return s->layer[s->at_layer].scores ? NULL : "This layer has no attention by products.";
+    return s->layer[s->at_layer].scores ? NULL
+           : !no_alignment(s) ? "Attention here is additive, not by products. See view 18."
+                              : "This layer has no attention by products.";
 }
 
 static void write_facts(const subject *s, document *d)
@@ -66,9 +74,28 @@ static void write_facts(const subject *s, document *d)
     doc_end(d);
 }
 
-static void write_tokens(const subject *s, document *d)
+/* Of an encoder-decoder: whose layer each of the page's is, and which of the record. */
+static void write_stacks(const subject *s, document *d)
 {
-    doc_list(d, "tokens");
+    static const char *const names[] = {
+        [STACK_ENCODER] = "encoder", [STACK_DECODER] = "decoder", [STACK_CROSS] = "cross"
+    };
+    doc_list(d, "layers");
+    for (int64_t l = 0; l < s->n_layer; l++) {
+        const layer_parts *p = &s->layer[l];
+        doc_object(d, NULL);
+        doc_text(d, "stack", names[p->stack]);
+        doc_int(d, "number", p->number);
+        doc_int(d, "block", p->block);
+        doc_int(d, "n_head", p->scores ? p->n_head : 1);
+        doc_end(d);
+    }
+    doc_end(d);
+}
+
+static void write_tokens(const subject *s, const char *key, document *d)
+{
+    doc_list(d, key);
     for (int64_t i = 0; i < s->n_token; i++) {
         doc_object(d, NULL);
         doc_int(d, "id", s->token[i].id);
@@ -99,7 +126,11 @@ void views_write(const subject *s, const char *only, document *d)
     write_facts(s, d);
     if (s->text)
         doc_bytes(d, "text", s->text, s->n_text);
-    write_tokens(s, d);
+    write_tokens(s, "tokens", d);
+    if (s->source) {
+        write_tokens(s->source, "source", d);
+        write_stacks(s, d);
+    }
     doc_int(d, "layer", s->at_layer);
     doc_int(d, "head", s->at_head);
     doc_int(d, "token", s->at_token);

@@ -43,6 +43,12 @@ void view_latent(const subject *s, document *d);
 void view_cache(const subject *s, document *d);
 void view_output(const subject *s, document *d);
 void view_beams(const subject *s, document *d);
+void view_pair(const subject *s, document *d);
+void view_alignment(const subject *s, document *d);
+void view_picture(const subject *s, document *d);
+void view_objective(const subject *s, document *d);
+void view_backward(const subject *s, document *d);
+void view_update(const subject *s, document *d);
 void view_cost(const subject *s, document *d);
 void view_flash(const subject *s, document *d);
 void view_checks(const subject *s, document *d);
@@ -55,5 +61,19 @@ const char *no_cache(const subject *s);
 const char *no_output(const subject *s);
 const char *no_beams(const subject *s);
 const char *no_feed_forward(const subject *s);
+const char *no_residual(const subject *s);
+const char *no_tokens(const subject *s);
+const char *no_pair(const subject *s);
+const char *no_alignment(const subject *s);
+const char *no_picture(const subject *s);
+
+/* The most probable of a row of outputs, as a list of { id, text, z, p }; labels if the model has
+ * them. */
+void write_best(const subject *s, document *d, const char *key, const float *z, int64_t n,
+                int most);
+
+/* The output of the model, or NULL. */
+const seen *output_of(const subject *s);
+const char *no_lesson(const subject *s);
 
 #endif

@@ -78,6 +78,8 @@ typedef struct arch {
     const char *hf_scalar;     /* scores are scaled by the root of this key, not of d_head ... */
     int64_t scalar_layers;     /* ... in GGUF only in the model of so many layers: d_model / H */
 
+    bool designed; /* keys of weft's own choose positions, norms, activation and heads */
+
     const char *hf_experts; /* the key of the number of experts; NULL: there are none */
     bool hf_norm_flag;      /* keys say their width and whether their shares sum to 1 */
     expert_act expert_act;

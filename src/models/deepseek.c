@@ -1,31 +1,17 @@
 /* deepseek.c - pre-norm decoder with multi-head latent attention and a mixture of experts.
  *
- * DeepSeek-V2 and V3, GLM-4.7-Flash. The keys and values of all heads are computed from one short latent per row,
- * next to one rotary key that all heads share:
- *
- *     c = norm(A x)    k_h = [Bk_h c, rope(a x)]    v_h = Bv_h c    q_h = [.., rope(..)]
- *
- * Inference never computes k_h and v_h. Since q . (Bk c) = (Bk^T q) . c, it maps the query to the
- * latent space instead. All heads attend to the same rows [c, k_rope], which is all that the cache
- * holds, and Bv is applied to the result:
- *
- *     score = (Bk_h^T q_h) . c + q_rope . k_rope        y_h = Bv_h sum_j p_j c_j
- *
- * Training computes keys and values: with many queries per sequence that takes fewer
- * multiplications. Both agree up to rounding. */
-#include "models/bind.h"
+ * DeepSeek-V2 and V3, GLM-4.7-Flash: attention is in latent.c, experts in ops/moe.c. */
+#include "models/latent.h"
 
 #include <stdio.h>
 #include <string.h>
 
 typedef struct deepseek_layer {
-    tensor *attn_norm;     /* [D] */
-    weight q_a;            /* [Q, D], or none */
-    tensor *q_a_norm;      /* [Q] */
-    weight q;              /* [H (P + S), Q], or [H (P + S), D] */
-    weight kv_a;           /* [R + S, D] */
-    tensor *kv_a_norm;     /* [R] */
-    tensor *k_b, *v_b;     /* the same tensor [H (P + E), R], or [H R, P] and [H E, R] */
+    tensor *attn_norm; /* [D] */
+    weight q_a;        /* [Q, D], or none */
+    tensor *q_a_norm;  /* [Q] */
+    weight q;          /* [H (P + S), Q], or [H (P + S), D] */
+    latent_layer kv;
     weight o;              /* [D, H E] */
     tensor *ffn_norm;      /* [D] */
     weight gate, up, down; /* [F, D]  [F, D]  [D, F]: dense or shared experts; or none */
@@ -37,67 +23,20 @@ typedef struct deepseek {
     tensor *output_norm; /* [D] */
     weight output;       /* [V, D] */
     deepseek_layer *layer;
-    const rope_table *rope_q, *rope_k;
-    int64_t d_latent, d_rope; /* R, S */
-    head_map to_k, to_v;      /* latent -> keys, values */
-    head_map to_latent;       /* queries -> latent */
-    head_map from_latent;     /* latent -> values, from each head's result */
-    join_map key, row, query; /* [k_h, k_rope]  [c, k_rope]  [latent of q_h, its rotary part] */
-    attn naive, absorbed;
+    latent latent;
     routing routing;
     real eps;
 } deepseek;
-
-#define INNER_EPS (real)1e-6 /* of the norms on latents, whatever the other norms use */
-
-static tensor *attend_naive(run *r, const deepseek *m, const deepseek_layer *w, int l, tensor *q,
-                            tensor *c, tensor *k_rope)
-{
-    tensor *k = linear_heads(r, c, w->k_b, &m->to_k, "attn_k"); /* [N, H P] */
-    tensor *v = linear_heads(r, c, w->v_b, &m->to_v, "attn_v"); /* [N, H E] */
-    k = join_heads(r, k, k_rope, &m->key, "attn_k.join");       /* [N, H (P + S)] */
-    return attention(r, q, k, v, &m->naive, l);
-}
-
-static tensor *attend_absorbed(run *r, const deepseek *m, const deepseek_layer *w, int l, tensor *q,
-                               tensor *c, tensor *k_rope)
-{
-    tensor *to = linear_heads(r, q, w->k_b, &m->to_latent, "attn_q.latent"); /* [N, H R] */
-    q = join_heads(r, to, q, &m->query, "attn_q.join");                      /* [N, H (R + S)] */
-    c = join_heads(r, c, k_rope, &m->row, "latent.join");                    /* [N, R + S] */
-    tensor *h = attention(r, q, c, NULL, &m->absorbed, l);                   /* [N, H R] */
-    return linear_heads(r, h, w->v_b, &m->from_latent, "attention");         /* [N, H E] */
-}
-
-/* For a trace: the keys and values that inference does without. */
-static void show_naive(run *r, const deepseek *m, const deepseek_layer *w, tensor *c,
-                       tensor *k_rope)
-{
-    const aside was = aside_begin(r);
-    tensor *k = linear_heads(r, c, w->k_b, &m->to_k, "attn_k"); /* [N, H P] */
-    linear_heads(r, c, w->v_b, &m->to_v, "attn_v");             /* [N, H E] */
-    join_heads(r, k, k_rope, &m->key, "attn_k.join");           /* [N, H (P + S)] */
-    aside_end(r, was);
-}
 
 static tensor *deepseek_attend(run *r, const deepseek *m, const deepseek_layer *w, int l, tensor *h)
 {
     tensor *q = h;
     if (w->q_a.w) {
         q = linear(r, q, &w->q_a); /* [N, Q] */
-        q = rmsnorm(r, q, w->q_a_norm, INNER_EPS);
+        q = rmsnorm(r, q, w->q_a_norm, LATENT_EPS);
     }
-    q = linear(r, q, &w->q); /* [N, H (P + S)] */
-    q = rope(r, q, m->rope_q);
-    tensor *both = linear(r, h, &w->kv_a); /* [N, R + S] */
-    tensor *c = slice(r, both, "latent", 0, m->d_latent);
-    tensor *k_rope = slice(r, both, "k_rope", m->d_latent, m->d_rope);
-    c = rmsnorm(r, c, w->kv_a_norm, INNER_EPS);
-    k_rope = rope(r, k_rope, m->rope_k);
-    if (r->show.open)
-        show_naive(r, m, w, c, k_rope);
-    h = is_learning(r) ? attend_naive(r, m, w, l, q, c, k_rope)
-                       : attend_absorbed(r, m, w, l, q, c, k_rope);
+    q = linear(r, q, &w->q);                           /* [N, H (P + S)] */
+    h = latent_attend(r, &m->latent, &w->kv, l, q, h); /* [N, H E] */
     return linear(r, h, &w->o);
 }
 
@@ -170,11 +109,11 @@ static const bind_name names[] = {
     { NULL, NULL },
 };
 
-/* Per head: P key elements without rotation and S with, E value elements. Per row: a latent of R,
- * and Q for queries, or 0. For experts: the number of leading layers without any, and the hidden
- * width F. */
+/* Per row, queries have a latent of Q, or 0. For experts: the number of leading layers without any,
+ * and the hidden width F. */
 typedef struct sizes {
-    int64_t P, S, E, R, Q;
+    latent_sizes head;
+    int64_t Q;
     int64_t n_dense, d_expert, n_shared;
     int64_t n_further; /* layers that are left out */
 } sizes;
@@ -183,20 +122,21 @@ typedef struct sizes {
  * the cached widths and have other keys for the heads. */
 static void read_head_sizes(bind *b, sizes *n)
 {
-    n->S = bind_int(b, "rope.dimension_count", "qk_rope_head_dim", REQUIRED, 2, MAX_HEAD / 2);
+    n->head.S = bind_int(b, "rope.dimension_count", "qk_rope_head_dim", REQUIRED, 2, MAX_HEAD / 2);
     const bool split = b->gguf_keys &&
                        bind_int(b, "attention.key_length_mla", NULL, 0, 0, MAX_HEAD) > 0;
     if (b->gguf_keys) {
         const char *key = split ? "attention.key_length_mla" : "attention.key_length";
-        n->P = bind_int(b, key, NULL, REQUIRED, n->S + 1, MAX_HEAD) - n->S;
-        bind_export_int(b, NULL, "qk_nope_head_dim", n->P);
+        n->head.P = bind_int(b, key, NULL, REQUIRED, n->head.S + 1, MAX_HEAD) - n->head.S;
+        bind_export_int(b, NULL, "qk_nope_head_dim", n->head.P);
     } else {
-        n->P = bind_int(b, NULL, "qk_nope_head_dim", REQUIRED, 1, MAX_HEAD / 2);
-        bind_export_int(b, "attention.key_length", NULL, n->P + n->S);
+        n->head.P = bind_int(b, NULL, "qk_nope_head_dim", REQUIRED, 1, MAX_HEAD / 2);
+        bind_export_int(b, "attention.key_length", NULL, n->head.P + n->head.S);
     }
-    n->E = bind_int(b, split ? "attention.value_length_mla" : "attention.value_length",
-                    "v_head_dim", REQUIRED, 1, MAX_HEAD);
-    n->R = bind_int(b, "attention.kv_lora_rank", "kv_lora_rank", REQUIRED, 1, MAX_HEAD - n->S);
+    n->head.E = bind_int(b, split ? "attention.value_length_mla" : "attention.value_length",
+                         "v_head_dim", REQUIRED, 1, MAX_HEAD);
+    n->head.R = bind_int(b, "attention.kv_lora_rank", "kv_lora_rank", REQUIRED, 1,
+                         MAX_HEAD - n->head.S);
     n->Q = bind_int(b, "attention.q_lora_rank", "q_lora_rank", 0, 0, INT32_MAX);
 }
 
@@ -254,7 +194,7 @@ static void deepseek_read_sizes(bind *b, sizes *n)
     m->n_vocab = bind_int(b, "vocab_size", "vocab_size", bind_rows_of(b, "token_embd"), 1, max);
     read_head_sizes(b, n);
     m->n_head_kv = m->n_head;
-    m->d_head = n->P + n->S;
+    m->d_head = n->head.P + n->head.S;
     n->n_dense = read_dense(b);
 }
 
@@ -327,60 +267,20 @@ static void read_experts(bind *b, deepseek *m, sizes *n)
     b->m->expert_bias = bind_alloc(b, b->m->n_layer, sizeof *b->m->expert_bias);
 }
 
-/* Neighbours rotate as pairs in both formats. YaRN also scales the scores, by the square of its
- * magnitude for all elements of a head. */
+/* Neighbours rotate as pairs in both formats. */
 static void deepseek_read_rope(bind *b, deepseek *m, const sizes *n)
 {
-    rope_spec s = { .n_rot = n->S, .d_head = n->S };
     b->hf_adjacent = true;
     if (bind_peek_real(b, NULL, "rope_parameters.partial_rotary_factor", 1, 0, 1) != 1)
         bind_fail(b, WEFT_EUNSUPPORTED, "partial_rotary_factor other than 1");
     if (!bind_flag(b, NULL, "rope_interleave", true))
         bind_fail(b, WEFT_EUNSUPPORTED, "rope_interleave is false");
-    m->rope_k = bind_rope(b, &s);
-    const double all = s.scaling == ROPE_YARN && s.mscale_all != 0
-                           ? yarn_magnitude(s.factor, s.mscale_all)
-                           : 1;
-    m->naive.scale = (real)(all * all / sqrt((double)(n->P + n->S)));
-    s.d_head = n->P + n->S;
-    s.skip = n->P;
-    if (b->status == WEFT_OK && !(m->rope_q = rope_new(&s, b->m->n_ctx, &b->m->store, b->err)))
-        b->status = WEFT_ENOMEM;
+    latent_bind_rope(b, &m->latent, &n->head);
 }
 
-/* Offsets of heads in activations and in the key and value matrices. */
-static void deepseek_layout(deepseek *m, const sizes *n, int64_t H, bool split)
+static void bind_attention(bind *b, deepseek_layer *w, const sizes *n)
 {
-    const int64_t P = n->P, S = n->S, E = n->E, R = n->R, both = P + E;
-    m->d_latent = R;
-    m->d_rope = S;
-    m->key = (join_map){ H, P, 0, 0, S };
-    m->row = (join_map){ 1, R, 0, 0, S };
-    m->query = (join_map){ H, R, P, P + S, S };
-    m->to_k = split ? (head_map){ H, 0, 0, 0, R, R, P, true }
-                    : (head_map){ H, 0, 0, 0, both, R, P, false };
-    m->to_latent = split ? (head_map){ H, 0, P + S, 0, R, P, R, false }
-                         : (head_map){ H, 0, P + S, 0, both, P, R, true };
-    m->to_v = (head_map){ H, 0, 0, split ? 0 : P, split ? E : both, R, E, false };
-    m->from_latent = m->to_v;
-    m->from_latent.x_pitch = R;
-    m->naive = (attn){ .kind = ATTN_CAUSAL,
-                       .n_head = H,
-                       .n_head_kv = H,
-                       .d_key = P + S,
-                       .d_value = E,
-                       .scale = m->naive.scale };
-    m->absorbed = (attn){ .kind = ATTN_CAUSAL,
-                          .n_head = H,
-                          .n_head_kv = 1,
-                          .d_key = R + S,
-                          .d_value = R,
-                          .scale = m->naive.scale };
-}
-
-static void bind_attention(bind *b, deepseek_layer *w, const sizes *n, bool split)
-{
-    const int64_t D = b->m->d_model, H = b->m->n_head, heads = H * (n->P + n->S);
+    const int64_t D = b->m->d_model, H = b->m->n_head, heads = H * (n->head.P + n->head.S);
     w->attn_norm = bind_norm(b, "attn_norm", D, false).w;
     if (n->Q > 0) {
         w->q_a = bind_linear(b, "attn_q_a", n->Q, D, NO_BIAS);
@@ -389,24 +289,16 @@ static void bind_attention(bind *b, deepseek_layer *w, const sizes *n, bool spli
     } else {
         w->q = bind_linear(b, "attn_q", heads, D, NO_BIAS);
     }
-    w->kv_a = bind_linear(b, "attn_kv_a_mqa", n->R + n->S, D, NO_BIAS);
-    w->kv_a_norm = bind_norm(b, "attn_kv_a_norm", n->R, false).w;
-    if (split) {
-        w->k_b = bind_parts(b, "attn_k_b", H, n->R, n->P);
-        w->v_b = bind_parts(b, "attn_v_b", H, n->E, n->R);
-    } else {
-        w->k_b = w->v_b = bind_matrix(b, "attn_kv_b", H * (n->P + n->E), n->R);
-    }
-    w->o = bind_linear(b, "attn_output", D, H * n->E, NO_BIAS);
+    latent_bind_layer(b, &w->kv, &n->head);
+    w->o = bind_linear(b, "attn_output", D, H * n->head.E, NO_BIAS);
 }
 
-static void deepseek_bind_layer(bind *b, const deepseek *m, deepseek_layer *w, const sizes *n,
-                                bool split)
+static void deepseek_bind_layer(bind *b, const deepseek *m, deepseek_layer *w, const sizes *n)
 {
     const int64_t D = b->m->d_model;
     const bool dense = b->layer < n->n_dense;
     const int64_t F = dense ? b->m->d_ff : n->n_shared * n->d_expert;
-    bind_attention(b, w, n, split);
+    bind_attention(b, w, n);
     w->ffn_norm = bind_norm(b, "ffn_norm", D, false).w;
     if (!dense)
         bind_experts(b, &m->routing, &w->experts, n->d_expert);
@@ -443,10 +335,8 @@ static void *bind_deepseek(bind *b)
         bind_fail(b, WEFT_EUNSUPPORTED, "hidden_act other than silu");
     read_experts(b, m, &n);
     deepseek_read_rope(b, m, &n);
-    const bool split = has_split_heads(b);
-    deepseek_layout(m, &n, of->n_head, split);
-    of->stream[0] = (stream_spec){ "latent", n.R + n.S };
-    of->n_stream = 1;
+    n.head.split = has_split_heads(b);
+    latent_layout(b, &m->latent, &n.head);
 
     m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
     m->output_norm = bind_norm(b, "output_norm", of->d_model, false).w;
@@ -454,7 +344,7 @@ static void *bind_deepseek(bind *b)
     m->output = tied ? bind_tied(b, "output", m->token_embd, NO_BIAS)
                      : bind_linear(b, "output", of->n_vocab, of->d_model, NO_BIAS);
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
-        deepseek_bind_layer(b, m, &m->layer[b->layer], &n, split);
+        deepseek_bind_layer(b, m, &m->layer[b->layer], &n);
     b->layer = -1;
     if (tied)
         bind_ignore(b, "lm_head.weight");

@@ -9,7 +9,7 @@
  *
  * The memory is computed only for sources that are rows of this call. If all of them were encoded
  * earlier, cross-attention finds their keys and values in the caches. */
-#include "models/bind.h"
+#include "models/sines.h"
 
 #include <string.h>
 
@@ -200,13 +200,6 @@ static const bind_name decoder_names[] = {
     { NULL, NULL },
 };
 
-typedef enum position_kind {
-    POSITION_LEARNED,     /* a table; its first two rows are unused */
-    POSITION_INTERLEAVED, /* sin and cos interleaved, as in 2017 */
-    POSITION_HALVES,      /* all sin before all cos, as in Marian */
-    POSITION_FAIRSEQ,     /* the same with other frequencies, counted from after the padding */
-} position_kind;
-
 /* Defaults of an architecture, which config.json may override. */
 typedef struct layout {
     const char *name;
@@ -301,29 +294,6 @@ static void transformer_bind_head(bind *b, transformer *m)
         bind_ignore(b, "lm_head.weight");
 }
 
-typedef struct sines {
-    position_kind kind;
-    int64_t first, D; /* the position of row 0 */
-} sines;
-
-/* Element k of position p is sin or cos of p 10000^-e, where e depends on k's pair. */
-static real sine(const void *of, int64_t row_of, int64_t k)
-{
-    const sines *s = of;
-    const bool fairseq = s->kind == POSITION_FAIRSEQ, beside = s->kind == POSITION_INTERLEAVED;
-    const int64_t half = fairseq ? s->D / 2 : (s->D + 1) / 2;
-    const int64_t pair = beside ? k / 2 : k % half;
-    if (fairseq && k == 2 * half)
-        return 0; /* the odd one out */
-    const double e = fairseq ? (double)pair / (double)(half > 1 ? half - 1 : 1)
-                             : 2 * (double)pair / (double)s->D;
-    const double angle = (double)(s->first + row_of) * pow(10000, -e);
-    return (real)((beside ? k % 2 : k >= half) ? cos(angle) : sin(angle));
-}
-
-/* The sine table costs memory and time that no file size bounds, hence a limit. */
-#define MAX_SINES (1 << 16)
-
 /* fairseq's positions begin after the padding's. */
 static void transformer_bind_positions(bind *b, transformer *m)
 {
@@ -339,11 +309,7 @@ static void transformer_bind_positions(bind *b, transformer *m)
     }
     const int64_t pad = kind == POSITION_FAIRSEQ ? bind_int(b, NULL, "pad_token_id", 1, 0, 1 << 30)
                                                  : -1;
-    if (T > MAX_SINES)
-        bind_fail(b, WEFT_EUNSUPPORTED, "max_position_embeddings is %lld, expected at most %d",
-                  (long long)T, MAX_SINES);
-    const sines of = { kind, pad + 1, D };
-    m->enc.position_embd = bind_made(b, "position_embd", T, D, sine, &of);
+    m->enc.position_embd = bind_sines(b, &(sines){ kind, pad + 1, D }, T);
     m->dec.position_embd = m->enc.position_embd;
     bind_ignore(b, ".embed_positions.weight");
 }

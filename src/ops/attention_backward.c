@@ -71,9 +71,10 @@ static void keep_between(real *x, int64_t j0, int64_t j1, int64_t keys)
     memset(x + j1, 0, (size_t)(keys - j1) * sizeof *x);
 }
 
-/* p, and ds times `by`, of a tile for the keys [k0, k1) of one page, rows PAGE_ROWS apart. */
+/* p, and ds times `by`, of a tile for the keys [k0, k1) of one page, rows PAGE_ROWS apart; and dp of
+ * its first row, unless NULL. */
 static void slopes(const run *r, const node *n, const query_rows *t, int64_t k0, int64_t k1,
-                   real by, real *p, real *ds)
+                   real by, real *p, real *ds, real *dp)
 {
     const attn *a = n->arg;
     const query_tile *c = &t->tile;
@@ -91,6 +92,8 @@ static void slopes(const run *r, const node *n, const query_rows *t, int64_t k0,
         keep_between(ds_i, j0, j1, keys);
         if (a->cap > 0)
             cap_slopes(a->cap, p_i + j0, bend, j1 - j0);
+        if (dp && i == 0)
+            memcpy(dp, ds_i, (size_t)keys * sizeof *dp);
         r->kern->exp_less(p_i + j0, j1 - j0, row(n->save[LSE], at)[h]);
         r->kern->softmax_back(ds_i + j0, p_i + j0, by, row(n->save[DELTA], at)[h], j1 - j0);
         if (a->cap > 0)
@@ -139,7 +142,7 @@ static void meet(const run *r, const node *n, const query_rows *t, sums what, in
         return;
     first += begin - k0;
     real *p = take_rows_of(c, PAGE_ROWS), *ds = take_rows_of(c, PAGE_ROWS);
-    slopes(r, n, t, begin, end, a->scale, p, ds);
+    slopes(r, n, t, begin, end, a->scale, p, ds, NULL);
     if (what & SUM_DQ && n->in[Q]->needs_grad)
         sum_dq(r, n, t, begin, end, ds);
     if (what & SUM_DK_DV && k->needs_grad)
@@ -262,7 +265,7 @@ static void bias_grad(const run *r, const node *n, const query_tile *c)
     for (int64_t k0 = c->first_key; k0 < c->end_key; k0 = page_end(k0, c->end_key)) {
         int64_t at[QUERY_TILE + PAGE_ROWS];
         const int64_t k1 = page_end(k0, c->end_key);
-        slopes(r, n, &t, k0, k1, 1, p, ds);
+        slopes(r, n, &t, k0, k1, 1, p, ds, NULL);
         tile_buckets(r, n, c, k0, k1, at);
         for (int64_t i = 0; i < c->n; i++) {
             const int64_t shift = last - r->at.batch->row[pair_row(c, i)].pos;
@@ -348,4 +351,30 @@ void attention_backward(run *r, const node *n)
         parallel(r, a->n_head, (int64_t)(work / (double)a->n_head), bias_grads, n);
     if (n->in[SINK] && n->in[SINK]->needs_grad)
         parallel(r, a->n_head, 8 * rows(n->out), sink_grads, n);
+}
+
+/* ---- shown ----------------------------------------------------------------------------------- */
+
+void attention_open(run *r, const node *n, int64_t i, int64_t h, attention_slopes to)
+{
+    const attn *a = n->arg;
+    const side_stack before = side_begin(r->side);
+    query_rows t = { .tile = tile_make(r, n, i, 1, h, 0, 1) };
+    const query_tile *c = &t.tile;
+    real *p = side_take(PAGE_ROWS * sizeof *p), *ds = side_take(PAGE_ROWS * sizeof *ds);
+    const size_t end = (size_t)c->end_key * sizeof(real);
+    memset(to.p, 0, end);
+    memset(to.dp, 0, end);
+    memset(to.ds, 0, end);
+    query_rows_take(r, n, &t);
+    for (int64_t at = c->k.first; at < c->end_key; at = page_end(at, c->end_key)) {
+        const int64_t k1 = page_end(at, c->end_key), k0 = at > c->first_key ? at : c->first_key;
+        if (k1 <= k0)
+            continue;
+        slopes(r, n, &t, k0, k1, 1, to.p + k0, to.ds + k0, to.dp + k0);
+        slopes(r, n, &t, k0, k1, a->scale, p, ds, NULL);
+        sum_dq(r, n, &t, k0, k1, ds);
+    }
+    memcpy(to.dq, t.dq, (size_t)a->d_key * sizeof *to.dq);
+    side_end(before);
 }

@@ -21,6 +21,7 @@
  *
  * With a cap c, z = c t and t = tanh((x W^T + b) / c), as in softcap.c; dz is then multiplied by
  * 1 - t^2. */
+#include "ops/cross_entropy.h"
 #include "ops/adapt.h"
 #include "ops/ops.h"
 
@@ -150,9 +151,10 @@ enum { SUM_LOSS, SUM_LSE };
 typedef struct part {
     const node *of;
     matrix z;
-    const int32_t *index; /* of its rows */
-    int64_t row0, token0; /* its first */
-    double scale;         /* in backward: dloss / sum w; of pairs, dloss */
+    const int32_t *index;   /* of its rows */
+    int64_t row0, token0;   /* its first */
+    double scale;           /* in backward: dloss / sum w; of pairs, dloss */
+    const loss_open_to *to; /* where its slopes are only shown */
 } part;
 
 #define PIECE 256 /* logits at a time, on the stack */
@@ -300,34 +302,86 @@ static matrix kept_logits(run *r, const node *n, const part *p)
     return y;
 }
 
+/* A strip of W and b. */
+typedef struct weight_strip {
+    tensor w, bias;
+    const tensor *b; /* its bias, or NULL */
+} weight_strip;
+
+static weight_strip strip_of(const node *n, const part *p)
+{
+    weight_strip s = { .w = tensor_rows(n->in[W], p->token0, p->z.cols), .b = n->in[BIAS] };
+    if (s.b)
+        s.bias = tensor_rows(s.b, p->token0, p->z.cols);
+    return s;
+}
+
+/* The slopes of a strip; returns its logits, where gains need them. */
+static matrix slope_strip(run *r, const node *n, const part *p, const weight_strip *s)
+{
+    product(r, p->z, whole(n->in[X]), &s->w, s->b ? &s->bias : NULL);
+    const matrix z = kept_logits(r, n, p);
+    parallel(r, rows(n->in[X]), 8 * p->z.cols, strip_slopes, p);
+    return z;
+}
+
 static void push_back(run *r, const node *n, const part *p)
 {
-    const tensor *x = n->in[X], *b = n->in[BIAS];
-    const tensor w = tensor_rows(n->in[W], p->token0, p->z.cols);
-    const tensor bias = b ? tensor_rows(b, p->token0, p->z.cols) : (tensor){ 0 };
-    product(r, p->z, whole(x), &w, b ? &bias : NULL);
-    const matrix z = kept_logits(r, n, p);
-    parallel(r, rows(x), 8 * p->z.cols, strip_slopes, p);
-    product_back(r, x, x->grad_written || p->token0 > 0, z, p->z, &w, b ? &bias : NULL,
+    const tensor *x = n->in[X];
+    const weight_strip s = strip_of(n, p);
+    const matrix z = slope_strip(r, n, p, &s);
+    product_back(r, x, x->grad_written || p->token0 > 0, z, p->z, &s.w, s.b ? &s.bias : NULL,
                  p->token0 > 0);
 }
 
-static void parts_backward(run *r, const node *n)
+/* All strips, one after the other; fn takes the slopes of each. */
+typedef void strip_fn(run *r, const node *n, const part *p);
+
+static void each_strip(run *r, const node *n, strip_fn *fn, const loss_open_to *to)
 {
     const tensor *x = n->in[X];
     const int64_t V = rows(n->in[W]), most = strip_width(r, x, V);
     const double total = r->at.batch->prefer ? 1 : total_weight(r);
-    part p = { .of = n, .index = n->arg, .scale = total > 0 ? (double)*n->out->grad / total : 0 };
-    if (rows(x) == 0) { /* no row has a target */
+    part p = {
+        .of = n, .index = n->arg, .to = to, .scale = total > 0 ? (double)*n->out->grad / total : 0
+    };
+    for (; p.token0 < V; p.token0 += p.z.cols) {
+        const int64_t width = V - p.token0 < most ? V - p.token0 : most;
+        p.z = (matrix){ n->save[LOGITS]->data, rows(x), width, width, 0, { 0 } };
+        fn(r, n, &p);
+    }
+}
+
+static void parts_backward(run *r, const node *n)
+{
+    if (rows(n->in[X]) == 0) { /* no row has a target */
         for (int64_t i = W; i < n_input(n); i++)
             grad_clear(node_input(n, i));
         return;
     }
-    for (; p.token0 < V; p.token0 += p.z.cols) {
-        const int64_t width = V - p.token0 < most ? V - p.token0 : most;
-        p.z = (matrix){ n->save[LOGITS]->data, rows(x), width, width, 0, { 0 } };
-        push_back(r, n, &p);
-    }
+    each_strip(r, n, push_back, NULL);
+}
+
+/* ---- shown */
+
+static void show_strip(run *r, const node *n, const part *p)
+{
+    const loss_open_to *to = p->to;
+    const weight_strip s = strip_of(n, p);
+    slope_strip(r, n, p, &s);
+    for (int64_t i = 0; i < to->n; i++)
+        memcpy(to->dz + i * rows(n->in[W]) + p->token0, p->z.at + to->row[i] * p->z.stride,
+               (size_t)p->z.cols * sizeof *to->dz);
+}
+
+void loss_open(run *r, const node *n, const loss_open_to *to)
+{
+    const side_stack before = side_begin(r->side);
+    for (int64_t i = 0; i < rows(n->in[X]); i++)
+        to->loss[i] = row(n->save[SUMS], i)[SUM_LOSS];
+    if (to->n > 0)
+        each_strip(r, n, show_strip, to);
+    side_end(before);
 }
 
 static cost parts_cost(const run *r, const node *n)
@@ -337,7 +391,6 @@ static cost parts_cost(const run *r, const node *n)
     return (cost){ .flops = 2 * x * V * D + 10 * x * V, .bytes = (x * D + V * D) * sizeof(real) };
 }
 
-extern const op linear_cross_entropy_op;
 const op linear_cross_entropy_op = { "linear_cross_entropy",
                                      "loss = sum w (-log softmax(x W^T + b)[target]) / sum w",
                                      parts_forward, parts_backward, parts_cost };

@@ -6,6 +6,7 @@
  *     gaussian      e^(-t/2)                   dK/dt = -K/2
  *     boxcar        1 where t <= 1, else 0             0: its width has no slope to learn from
  *     epanechnikov  max(0, 1 - t)                     -1 where K > 0
+ *     constant      1                                  0: all keys count the same
  *
  * The gaussian is softmax of minus half the squared distances, and is computed as one: from the
  * nearest key on. A query that no key is near enough to gives zeros.
@@ -55,6 +56,8 @@ static real kernel_weight(const node *n, real t, real min_distance)
         return t <= 1;
     case KERNEL_EPANECHNIKOV:
         return t < 1 ? 1 - t : 0;
+    case KERNEL_CONSTANT:
+        return 1;
     }
     return 0;
 }
@@ -65,6 +68,7 @@ static real kernel_slope(const node *n, real near)
     case KERNEL_GAUSSIAN:
         return -near / 2;
     case KERNEL_BOXCAR:
+    case KERNEL_CONSTANT:
         return 0;
     case KERNEL_EPANECHNIKOV:
         return near > 0 ? -1 : 0;

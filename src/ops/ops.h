@@ -166,7 +166,12 @@ typedef struct join_map {
 /* y_h = [a_h, b_h]                                                              [N, H (d_a + d_b)] */
 tensor *join_heads(run *r, tensor *a, tensor *b, const join_map *map, const char *name);
 
-typedef enum kernel_kind { KERNEL_GAUSSIAN, KERNEL_BOXCAR, KERNEL_EPANECHNIKOV } kernel_kind;
+typedef enum kernel_kind {
+    KERNEL_GAUSSIAN,
+    KERNEL_BOXCAR,
+    KERNEL_EPANECHNIKOV,
+    KERNEL_CONSTANT
+} kernel_kind;
 
 /* y_i = sum_j K_ij v_j / sum_j K_ij,  K_ij = K(|q_i - k_j| / e^log_width), over all rows of k, or
  * only over `others`: all but row i.                              [N, E], [M, E], [M, D] -> [N, D] */

@@ -214,3 +214,9 @@ uint32_t tokenizer_find(const tokenizer *t, const char *text, size_t length)
         id = find_byte(t, text, length);
     return t->n_silent == 0 || tokenizer_has(t, id) ? id : NO_ID;
 }
+
+uint32_t tokenizer_mask(const tokenizer *t)
+{
+    const uint32_t bert = tokenizer_find(t, "[MASK]", 6);
+    return bert != NO_ID ? bert : tokenizer_find(t, "<mask>", 6);
+}

@@ -192,6 +192,9 @@ int64_t tokenizer_piece(const tokenizer *t, uint32_t id, const char **bytes);
 uint32_t tokenizer_unknown(const tokenizer *t);
 uint32_t tokenizer_find(const tokenizer *t, const char *text, size_t length);
 
+/* The token that stands for a missing one: two spellings are in use. NO_ID for neither. */
+uint32_t tokenizer_mask(const tokenizer *t);
+
 static inline bool tokenizer_has(const tokenizer *t, uint32_t id)
 {
     return id < t->vocab.n - t->n_silent && vocab_has(&t->vocab, id);

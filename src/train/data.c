@@ -355,6 +355,11 @@ static chance chance_of(uint64_t key, int64_t i, int64_t k, bool learned)
     return (chance){ key, (uint64_t)i << 24 | (uint64_t)k, learned };
 }
 
+chance data_chance(uint64_t seed, int64_t i)
+{
+    return chance_of(noise_key(seed), i, 0, true);
+}
+
 static void empty_batch(batch *b)
 {
     batch *src = (batch *)b->src;

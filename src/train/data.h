@@ -87,6 +87,9 @@ void data_room_free(batch *b, const dataset *d);
 weft_status data_fill(batch *b, const data_part *p, uint64_t seed, int64_t i, int32_t n,
                       weft_error *err);
 
+/* What decides the masks of the first piece of sample i. */
+chance data_chance(uint64_t seed, int64_t i);
+
 /* Fills in samples [i, i + n) unshuffled, i + n <= n_in_order: for validation, which uses every
  * target once. */
 weft_status data_fill_in_order(batch *b, const data_part *p, int64_t i, int32_t n, weft_error *err);

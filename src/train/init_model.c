@@ -24,13 +24,14 @@ static void config_llama(buffer *b, const init_model_shape *s)
                   (long long)s->n_head_kv, (long long)s->d_ff, (long long)s->n_ctx);
 }
 
-/* DeepSeek's proportions of heads and latents, with a shorter latent because there are fewer heads.
- * A first dense layer, then layers of eight experts, of which each row uses two, and one shared
+/* A first dense layer, then layers of eight experts, of which each row uses two, and one shared
  * expert. */
 static void config_deepseek(buffer *b, const init_model_shape *s)
 {
     const int64_t E = s->d_model / s->n_head, F = s->d_ff / 3 > 0 ? s->d_ff / 3 : 1;
     const bool v3 = strcmp(s->arch, "deepseek_v3") == 0;
+    design_heads latent;
+    design_latent(&latent, E);
     buffer_format(b,
                   "  \"num_hidden_layers\": %lld,\n  \"hidden_size\": %lld,\n"
                   "  \"num_attention_heads\": %lld,\n  \"num_key_value_heads\": %lld,\n"
@@ -46,23 +47,28 @@ static void config_deepseek(buffer *b, const init_model_shape *s)
                   "  \"n_routed_experts\": 8,\n  \"num_experts_per_tok\": 2,\n"
                   "  \"n_shared_experts\": 1,\n  \"moe_intermediate_size\": %lld,\n"
                   "  \"routed_scaling_factor\": 1.0,\n  \"norm_topk_prob\": %s,\n%s",
-                  (long long)(2 * E), (long long)E, (long long)(E < 4 ? 2 : E / 4 * 2),
+                  (long long)latent.d_latent, (long long)E, (long long)latent.d_shared,
                   (long long)E, (long long)F, v3 ? "true" : "false",
                   v3 ? "  \"n_group\": 1,\n  \"topk_group\": 1,\n"
                        "  \"num_nextn_predict_layers\": 0,\n"
                      : "  \"topk_method\": \"greedy\",\n");
 }
 
+/* GPT-2, and with keys of weft's own a decoder. */
 static void config_gpt2(buffer *b, const init_model_shape *s)
 {
     buffer_format(b,
                   "  \"n_layer\": %lld,\n  \"n_embd\": %lld,\n  \"n_head\": %lld,\n"
                   "  \"n_inner\": %lld,\n  \"n_positions\": %lld,\n"
-                  "  \"activation_function\": \"gelu_new\",\n  \"layer_norm_epsilon\": 1e-05,\n",
+                  "  \"layer_norm_epsilon\": 1e-05,\n",
                   (long long)s->n_layer, (long long)s->d_model, (long long)s->n_head,
                   (long long)s->d_ff, (long long)s->n_ctx);
-    if (s->positions == WEFT_POSITIONS_ROTARY)
-        buffer_text(b, "  \"position_embedding_type\": \"rope\",\n  \"rope_theta\": 10000.0,\n");
+    design_config(b, &s->design);
+    if (s->heads.d_latent > 0)
+        buffer_format(b, "  \"kv_lora_rank\": %lld,\n  \"qk_rope_head_dim\": %lld,\n",
+                      (long long)s->heads.d_latent, (long long)s->heads.d_shared);
+    else if (s->n_head_kv != s->n_head)
+        buffer_format(b, "  \"num_key_value_heads\": %lld,\n", (long long)s->n_head_kv);
 }
 
 /* Encoder and decoder have the same shape. */
@@ -178,6 +184,7 @@ static const struct maker {
 } makers[] = {
     { "llama", config_llama, false, false, end, NULL, NULL },
     { "gpt2", config_gpt2, true, false, end, NULL, NULL },
+    { "decoder", config_gpt2, true, false, end, NULL, NULL },
     { "deepseek_v2", config_deepseek, false, false, end, NULL, NULL },
     { "deepseek_v3", config_deepseek, false, false, end, NULL, NULL },
     { "t5", config_t5, true, true, sentinels, NULL, NULL },
@@ -242,10 +249,11 @@ static const struct {
     const char *name;
     init_model_shape shape;
 } presets[] = {
-    { "tiny", { "gpt2", 4, 128, 4, 4, 512, 64, 0, -1, -1, { 0 }, NULL, 0, 0 } },
-    { "mini", { "llama", 6, 192, 6, 6, 512, 256, 0, 1, -1, { 0 }, NULL, 0, 0 } },
-    { "small", { "llama", 8, 384, 8, 8, 1024, 512, 0, 1, -1, { 0 }, NULL, 0, 0 } },
-    { "base", { "gpt2", 12, 768, 12, 12, 3072, 1024, 0, -1, -1, { 0 }, NULL, 0, 0 } },
+    { "tiny", { "gpt2", 4, 128, 4, 4, 512, 64, 0, -1, -1, { 0 }, NULL, 0, { 0 }, NULL, { 0 } } },
+    { "mini", { "llama", 6, 192, 6, 6, 512, 256, 0, 1, -1, { 0 }, NULL, 0, { 0 }, NULL, { 0 } } },
+    { "small", { "llama", 8, 384, 8, 8, 1024, 512, 0, 1, -1, { 0 }, NULL, 0, { 0 }, NULL, { 0 } } },
+    { "base",
+      { "gpt2", 12, 768, 12, 12, 3072, 1024, 0, -1, -1, { 0 }, NULL, 0, { 0 }, NULL, { 0 } } },
 };
 
 const init_model_shape *init_model_preset(const char *name)
@@ -260,8 +268,45 @@ const init_model_shape *init_model_preset(const char *name)
  * they get Meta's two thirds of that, rounded to 64. */
 static int64_t default_ff(const init_model_shape *s)
 {
-    const bool gated = strcmp(s->arch, "llama") == 0 || strncmp(s->arch, "deepseek", 8) == 0;
+    const bool gated = strcmp(s->arch, "llama") == 0 || strncmp(s->arch, "deepseek", 8) == 0 ||
+                       design_is_gated(&s->design);
     return gated ? llama_hidden_width(s->d_model, 1, 64) : 4 * s->d_model;
+}
+
+/* Positions, norms, activation and heads of a new model. Only GPT-2's definition has a choice of
+ * the first three; with one that transformers' GPT-2 lacks, the model is a "decoder". */
+static weft_status resolve_design(const init_model_shape *over, init_model_shape *to,
+                                  weft_error *err)
+{
+    const bool designed = strcmp(to->arch, "gpt2") == 0 || strcmp(to->arch, "decoder") == 0;
+    const bool shares = designed || strcmp(to->arch, "llama") == 0;
+    to->design = over->design;
+    to->heads = (design_heads){ .n_head_kv = to->n_head_kv };
+    if (!designed && design_is_chosen(&over->design))
+        return weft_fail(err, WEFT_EINVAL,
+                         "positions, norm and activation of a %.40s are fixed; only gpt2 has a "
+                         "choice",
+                         to->arch);
+    if (over->attention && over->n_head_kv > 0)
+        return weft_fail(err, WEFT_EINVAL,
+                         "attention and a number of key-value heads; expected one of them");
+    if (over->attention && !shares)
+        return weft_fail(err, WEFT_EINVAL,
+                         "the attention of a %.40s is fixed; only gpt2 and llama have a choice",
+                         to->arch);
+    if (design_check(&to->design, err) != WEFT_OK)
+        return err->code;
+    if (over->attention && design_read_heads(over->attention, to->n_head, to->d_model / to->n_head,
+                                             &to->heads, err) != WEFT_OK)
+        return err->code;
+    if (to->heads.d_latent > 0 && !designed)
+        return weft_fail(err, WEFT_EINVAL, "a %.40s has no latents; expected gpt2 or deepseek_v2",
+                         to->arch);
+    to->n_head_kv = to->heads.n_head_kv;
+    if (designed &&
+        (design_is_own(&to->design) || to->n_head_kv != to->n_head || to->heads.d_latent > 0))
+        to->arch = "decoder";
+    return WEFT_OK;
 }
 
 weft_status init_model_resolve(const init_model_shape *preset, const init_model_shape *over,
@@ -290,21 +335,18 @@ weft_status init_model_resolve(const init_model_shape *preset, const init_model_
         return fail_unmade(to->arch, err);
     if (strcmp(to->arch, "bahdanau") == 0 && (over->n_layer > 1 || over->n_head > 1))
         return weft_fail(err, WEFT_EINVAL, "bahdanau models have one layer and no heads");
-    if (over->positions != WEFT_POSITIONS_OF_ARCH && strcmp(to->arch, "gpt2") != 0)
-        return weft_fail(err, WEFT_EINVAL,
-                         "the position encoding of a %.40s is fixed; only gpt2 has a choice",
-                         to->arch);
     if (over->n_head > 0 || over->n_head_kv > 0)
         to->n_head_kv = over->n_head_kv > 0 ? over->n_head_kv : to->n_head;
-    if (wider && over->d_ff == 0)
+    if (to->d_model % to->n_head != 0)
+        return weft_fail(err, WEFT_EINVAL, "%lld heads cannot divide a width of %lld",
+                         (long long)to->n_head, (long long)to->d_model);
+    if (resolve_design(over, to, err) != WEFT_OK)
+        return err->code;
+    if ((wider || design_is_gated(&to->design)) && over->d_ff == 0)
         to->d_ff = default_ff(to);
     to->tied = over->tied >= 0 ? over->tied : to->tied;
     to->eos_id = over->eos_id;
-    to->positions = over->positions;
-    return to->d_model % to->n_head == 0
-               ? WEFT_OK
-               : weft_fail(err, WEFT_EINVAL, "%lld heads cannot divide a width of %lld",
-                           (long long)to->n_head, (long long)to->d_model);
+    return WEFT_OK;
 }
 
 static const arch *arch_of(const init_model_shape *s)

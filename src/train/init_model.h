@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "models/export.h"
+#include "train/design.h"
 
 typedef struct init_model_shape {
     const char *arch; /* "llama", "gpt2", "t5", "vit" ..., the model_type of config.json */
@@ -21,7 +22,9 @@ typedef struct init_model_shape {
     const char *const *label; /* [n_label] class names, for classifiers */
     int64_t n_label;
 
-    weft_positions positions; /* gpt2 only; the others have no choice */
+    design_words design;   /* gpt2 and decoder only; the others have no choice */
+    const char *attention; /* "gqa:2" ...; NULL: n_head_kv. Resolved into ... */
+    design_heads heads;    /* ... this, of a decoder */
 } init_model_shape;
 
 /* A shape by name, without a vocabulary: "tiny" ...; NULL: unknown name. */

@@ -74,6 +74,23 @@ check "embed: a text that is too long fails" sh -c "! '$bench/embed' '$source/te
 check "step: runs" "$bench/step" "$model" --longest 16 --rows 4 --repeat 1
 check "step: prints JSON" objects "$bench/step" "$model" --longest 16 --rows 4 --repeat 1 --json
 check "step: a type that is not cached in is refused" refused "does not cache in" "$bench/step" "$model" --kv q4_9
+record=$work/record trace=$work/trace
+awk 'BEGIN { print "# made up"; for (i = 0; i < 300; i++) { r = 1 + i * 37 % 200
+    printf "step %d %d %d %d %.6f %s\n", r, 1 + i % 16, 100 * (i % 5), 200 * (i % 3), (0.005 + 0.0005 * r) * (1 + i * 7 % 11 / 50), i % 9 ? 0.0001 : -1 } }' \
+    >"$record"
+for mix in short shared chat; do
+    check "trace: writes $mix" sh -c "'$bench/trace' --mix $mix --rate 8 --requests 50 >'$trace' && [ \$(grep -vc '^#' '$trace') = 50 ]"
+    check "simulate: runs $mix" "$bench/simulate" "$trace" --steps "$record"
+done
+check "trace: an unknown mix is refused" refused "expected short" "$bench/trace" --mix long
+check "simulate: prints JSON" objects "$bench/simulate" "$trace" --steps "$record" --repeat 2 --compare "$record" --json
+check "simulate: the same bytes twice" sh -c "
+    '$bench/simulate' '$trace' --steps '$record' --write-steps '$work/a' --json >'$work/b'
+    '$bench/simulate' '$trace' --steps '$record' --write-steps '$work/c' --json | cmp - '$work/b' && cmp '$work/a' '$work/c'"
+check "simulate: another seed, other bytes" sh -c "
+    ! '$bench/simulate' '$trace' --steps '$record' --seed 2 --json | cmp -s - '$work/b'"
+check "simulate: its own steps are a record" "$bench/simulate" "$trace" --steps "$work/a"
+check "simulate: without a record it is refused" refused "no --steps" "$bench/simulate" "$trace"
 check "context: runs" "$bench/context" "$model" --smoke --longest 64 --generate 2 --r2 0
 check "context: prints JSON" objects "$bench/context" "$model" --smoke --longest 64 --generate 2 --r2 0 --json
 check "context: a line that is not straight enough fails" sh -c "

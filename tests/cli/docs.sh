@@ -1,5 +1,5 @@
 #!/bin/sh
-# docs.sh DOCS WEFT BUILD [PAGE...] - runs the commands of the pages in docs/: every line of their sh and console blocks, in
+# docs.sh DOCS WEFT BUILD [PAGE...] - runs the commands of the pages in docs/ and docs/learn/: every line of their sh and console blocks, in
 # a directory where small models and texts have the names that the pages use. Each command must succeed. To finish in minutes,
 # `weft train` stops after two steps and models are cut (`cut` below). A command that needs a peer of weft (PyTorch, llama.cpp)
 # is not run; but the script that it calls must exist and know its options.
@@ -18,7 +18,7 @@ HOME=$work/home
 LC_ALL=C
 PATH=$work/bin:$PATH
 export HOME LC_ALL PATH
-[ $# -gt 0 ] || set -- $(cd "$docs" && ls ./*.md | sed 's|^\./||; s|\.md$||')
+[ $# -gt 0 ] || set -- $(cd "$docs" && ls ./*.md learn/*.md | sed 's|^\./||; s|\.md$||')
 
 # The program, with the steps of a training run cut to two: an option that is repeated has its last value.
 mkdir -p "$work/bin" "$work/kit" "$HOME"
@@ -117,8 +117,14 @@ prepare()
             gzip -k $i-*-ubyte
         done
         ;;
-    EXPLAIN) cp -r ../kit/bert bert ;;
-    TRACE)
+    learn/*) # a checkout: commands are build/weft
+        rm build && mkdir build
+        ln -s "$work/bin/weft" build/weft
+        ln -s "$root/tests" "$docs" .
+        ;;
+    EXPLAIN | TRACE)
+        [ "$1" = TRACE ] || cp -r ../kit/bert bert
+        cp "$golden/points.csv" .
         cp -r ../kit/translator marian
         cp -r ../kit/vit vit
         cp ../kit/pictures/cat/1.png picture.png

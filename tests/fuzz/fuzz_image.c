@@ -2,6 +2,7 @@
  * of a PNG's chunks; otherwise hardly any input would pass them. */
 #include "formats/image.h"
 #include "hostile.h"
+#include "image_cost.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,9 +42,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     image im;
     weft_error err = { 0 };
     mem_init(&h.mem, (size_t)16 << 20, NULL);
-    if (image_parse(&im, data, size, "fuzz", &h, &err) == WEFT_OK)
+    const uint64_t cost = image_cost(data, size); /* also of what is no image */
+    if (image_parse(&im, data, size, "fuzz", &h, &err) == WEFT_OK) {
+        if (cost < (uint64_t)im.width * (uint64_t)im.height)
+            stop("it has more pixels than its cost");
         look(&im, &h);
-    else if (!err.message[0] || im.pixel)
+    } else if (!err.message[0] || im.pixel)
         stop("an error without a message, or with a picture");
     image_free(&im, &h);
     if (atomic_load(&h.mem.used) != 0)

@@ -397,6 +397,86 @@ static void with_keys(const char *directory)
     unlink(path);
 }
 
+/* ---- leaving --------------------------------------------------------------------------------- */
+
+static bool not_ready(const child *s, double seconds)
+{
+    const double end = now() + seconds;
+    int status = 200;
+    while (status == 200 && now() < end) {
+        char *answer = ask(s, "/ready", "", NULL);
+        status = status_of(answer);
+        free(answer);
+    }
+    return status == 503;
+}
+
+/* With --drain-delay only /ready changes at first. */
+static void leaves(void)
+{
+    const char *const slow[] = { model, "--drain-delay", "60", "--parallel", "2", NULL };
+    const char *const quick[] = { model, "--drain-delay", "0.6", NULL };
+    child s = server_start(weft, slow);
+    kill(s.pid, SIGTERM);
+    check(not_ready(&s, 10), "serve: one that leaves is not ready", "it is");
+    char *answer = post(&s, COMPLETE, "{\"prompt\":\"ROMEO:\",\"max_tokens\":4}");
+    check(status_of(answer) == 200 && strcasestr(answer, "\r\nConnection: close\r\n"),
+          "serve: one that leaves still answers, and closes each connection", "%s", answer);
+    check(metric(&s, "weft_ready") == 0, "serve: weft_ready of one that leaves is 0", "%g",
+          metric(&s, "weft_ready"));
+    free(answer);
+    const int fd = begin_ask(&s, COMPLETE,
+                             "{\"prompt\":[[40],[41],[42],[43],[44],[45],[46],[47]],\"n\":8,"
+                             "\"max_tokens\":240,\"ignore_eos\":true,\"stream\":true}");
+    check(take_until(fd, "data: ", 20), "serve: one that leaves begins a stream", "it does not");
+    kill(s.pid, SIGTERM);
+    check(take_until(fd, "the server was stopped", 20) && server_stop(&s, 0, 20) == 0,
+          "serve: a second signal ends it at once", "it does not");
+    close(fd);
+    s = server_start(weft, quick);
+    const double began = now();
+    check(server_stop(&s, SIGTERM, 20) == 0 && now() - began >= 0.6,
+          "serve: one that leaves ends after --drain-delay", "after %g s", now() - began);
+}
+
+/* One request of 7 tokens for 5 new ones: its line, and forwards that draw 5 tokens. */
+static void records_steps(const char *directory)
+{
+    char path[512], line[256];
+    snprintf(path, sizeof path, "%s/steps", directory);
+    const char *const args[] = { model, "--record-steps", path, "--no-log", NULL };
+    child s = server_start(weft, args);
+    char *answer = ask(&s, "/v1/completions", "",
+                       "{\"prompt\":[3,1,4,1,5,9,2],\"max_tokens\":5,\"ignore_eos\":true}");
+    check(status_of(answer) == 200, "serve: a server that records answers", "%d",
+          status_of(answer));
+    free(answer);
+    check(server_stop(&s, SIGTERM, 20) == 0, "serve: a server that records ends well",
+          "it does not");
+    FILE *f = fopen(path, "r");
+    must(f != NULL, "serve: a record of steps", NULL);
+    long long rows, n_row = 0, draws, n_draw = 0, tokens, n_request = 0;
+    double seconds, before = 0, first = 0;
+    int n_step = 0;
+    while (fgets(line, sizeof line, f)) {
+        if (sscanf(line, "step %lld %lld %*f %*f %lf %lf", &rows, &draws, &seconds, &before) == 4) {
+            first = n_step++ == 0 ? before : first;
+            n_row += rows;
+            n_draw += draws;
+            check(seconds > 0 && seconds < 60, "serve: a recorded forward takes time", "%g s",
+                  seconds);
+        }
+        n_request += sscanf(line, "request %lld %lf", &tokens, &seconds) == 2 && tokens == 7;
+    }
+    fclose(f);
+    unlink(path);
+    check(n_draw == 5 && n_row == 7 + 4 && n_request == 1,
+          "serve: a record has each row, each draw and each request",
+          "%lld rows, %lld draws, %lld requests", n_row, n_draw, n_request);
+    check(first < 0 && before >= 0, "serve: a record has the time between forwards",
+          "%g s before the first, %g s before the last", first, before);
+}
+
 int main(int argc, char **argv)
 {
     char directory[] = "/tmp/weft-serve-XXXXXX", template[512];
@@ -424,6 +504,8 @@ int main(int argc, char **argv)
     const int code = server_stop(&s, SIGTERM, 20);
     check(code == 0, "serve: SIGTERM ends it with 0", "%d", code);
     with_keys(directory);
+    leaves();
+    records_steps(directory);
     rmdir(directory);
     return n_failed > 0;
 }

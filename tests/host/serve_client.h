@@ -9,12 +9,16 @@
 
 typedef struct child {
     pid_t pid;
+    uint32_t address; /* in network order; 0: loopback */
     int port;
     int errors; /* its standard error */
 } child;
 
 /* Starts `weft serve MODEL --port 0 ARGS...`; waits until it is ready. Arguments end with NULL. */
 child server_start(const char *weft, const char *const *args);
+
+/* Waits only until it listens. Its standard error is not read further. */
+child server_begin(const char *weft, const char *const *args);
 
 /* Sends the signal and returns the exit code, or -1 if it does not end within so many seconds. */
 int server_stop(child *s, int signal, double seconds);

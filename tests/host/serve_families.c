@@ -1,8 +1,9 @@
-/* serve_families.c - the server with models that do not continue texts: scores, ranks, labels, masks and
- * translations are those of the commands rerank, classify, fill-mask and translate, whose numbers are
- * compared with transformers' elsewhere; and they are the same among many requests as alone.
+/* serve_families.c - the server with models of every family: scores, ranks, labels, masks and translations are
+ * those of the commands rerank, classify, fill-mask and translate, whose numbers are compared with transformers'
+ * elsewhere. They are the same among many requests as alone; and the same again from one server that has all of the
+ * models, with less cache than its requests want.
  *
- *     host_serve_families WEFT GOLDEN */
+ *     host_serve_families WEFT GOLDEN DECODER */
 #include "serve_client.h"
 
 #include <math.h>
@@ -13,9 +14,9 @@
 #define MAX_NUMBER 256
 #define N_CLIENT   8
 #define N_ROUND    12
-#define MAX_BODY   12
+#define MAX_ALL    64
 
-static const char *weft, *models;
+static const char *weft, *models, *decoder;
 
 /* ---- the models ------------------------------------------------------------------------------ */
 
@@ -42,6 +43,9 @@ static void make_models(void)
                  names[i]);
         run(command);
     }
+    snprintf(command, sizeof command, "cp -r %s/vit . && cp %s/images/*.png %s/images/photo*.jpg .",
+             models, models, models);
+    run(command);
     run("cp -r bert-classify bert-several && sed -i -e '/problem_type/d' -e "
         "'s/\"model_type\"/\"problem_type\": \"multi_label_classification\", &/' "
         "bert-several/config.json");
@@ -139,11 +143,11 @@ static void refuses(const child *s, const refused *r)
 
 typedef struct crowd {
     const child *server;
-    const char *const *bodies; /* path, body, path, body ... */
+    const char **bodies; /* path, body, path, body ... */
     int n;
-    char *alone[MAX_BODY];
+    char **alone;
     pthread_mutex_t lock;
-    int n_same, n_different;
+    int n_round, n_same, n_different;
     char first[600];
 } crowd;
 
@@ -158,7 +162,7 @@ static char *part_that_stays(const char *answer)
 static void *ask_often(void *ud)
 {
     crowd *c = ud;
-    for (int i = 0; i < N_ROUND * c->n; i++) {
+    for (int i = 0; i < c->n_round * c->n; i++) {
         const int k = (int)((unsigned)i * 7 + (unsigned)(size_t)pthread_self() / 4096) % c->n;
         char *answer = ask(c->server, c->bodies[2 * k], "", c->bodies[2 * k + 1]);
         char *found = part_that_stays(answer);
@@ -175,28 +179,60 @@ static void *ask_often(void *ud)
     return NULL;
 }
 
-static void same_among_many(const child *s, const char *const *bodies, const char *what)
+/* All that was asked of a server with one model, and what it answered when nobody else asked. */
+static struct {
+    const char *bodies[2 * MAX_ALL]; /* path and body, which names its model */
+    char *alone[MAX_ALL];
+    int n;
+} asked;
+
+/* {"input": ...} -> {"model": "bert", "input": ...} */
+static char *naming(const char *model, const char *body)
 {
-    crowd c = { .server = s, .bodies = bodies };
+    char *named = NULL;
+    must(asprintf(&named, "{\"model\":\"%s\",%s", model, body + 1) > 0, "memory", NULL);
+    return named;
+}
+
+static bool remember(const char *model, const char *path, const char *body, char *alone)
+{
+    must(asked.n < MAX_ALL, "serve_families: raise MAX_ALL", NULL);
+    asked.bodies[2 * asked.n] = path;
+    asked.bodies[2 * asked.n + 1] = naming(model, body);
+    asked.alone[asked.n++] = alone;
+    return alone;
+}
+
+static void ask_all(crowd *c, const char *what)
+{
     pthread_t client[N_CLIENT];
-    pthread_mutex_init(&c.lock, NULL);
+    pthread_mutex_init(&c->lock, NULL);
+    for (int i = 0; i < N_CLIENT; i++)
+        pthread_create(&client[i], NULL, ask_often, c);
+    for (int i = 0; i < N_CLIENT; i++)
+        pthread_join(client[i], NULL);
+    check(c->n_different == 0 && c->n_same == N_CLIENT * c->n_round * c->n, what,
+          "%d of %d differ: %s", c->n_different, c->n_same + c->n_different, c->first);
+}
+
+/* model: what the server calls it. */
+static void same_among_many(const child *s, const char *model, const char *const *bodies,
+                            const char *what)
+{
+    crowd c = { .server = s,
+                .bodies = asked.bodies + 2 * asked.n,
+                .alone = asked.alone + asked.n,
+                .n_round = N_ROUND };
     for (; bodies[2 * c.n]; c.n++) {
         char *answer = ask(s, bodies[2 * c.n], "", bodies[2 * c.n + 1]);
-        c.alone[c.n] = part_that_stays(answer);
-        const bool good = check(c.alone[c.n], "serve: a request alone is answered", "%.300s",
-                                answer);
+        const bool good = check(
+            remember(model, bodies[2 * c.n], bodies[2 * c.n + 1], part_that_stays(answer)),
+            "serve: a request alone is answered", "%.300s", answer);
         free(answer);
         if (!good)
             return;
     }
-    for (int i = 0; i < N_CLIENT; i++)
-        pthread_create(&client[i], NULL, ask_often, &c);
-    for (int i = 0; i < N_CLIENT; i++)
-        pthread_join(client[i], NULL);
-    check(c.n_different == 0 && c.n_same == N_CLIENT * N_ROUND * c.n, what, "%d of %d differ: %s",
-          c.n_different, c.n_same + c.n_different, c.first);
-    for (int i = 0; i < c.n; i++)
-        free(c.alone[i]);
+    ask_all(&c, what);
 }
 
 static child start(const char *model)
@@ -273,7 +309,7 @@ static void scores_pairs(void)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         refuses(&s, &bad[i]);
     pairs_in_order(&s);
-    same_among_many(&s, bodies, "serve: scores of pairs are those of a request alone");
+    same_among_many(&s, "bert-rank", bodies, "serve: scores of pairs are those of a request alone");
     char *plain = ask(&s, "/v1/score", "",
                       "{\"text_1\":\"the tea\",\"text_2\":[\"is hot\",\"is old and the bread is "
                       "warm\"],\"use_activation\":false}");
@@ -314,7 +350,7 @@ static void scores_vectors(void)
     compare(&s, &ranks);
     refuses(&s, &no_labels);
     pairs_in_order(&s);
-    same_among_many(&s, bodies, "serve: vectors and cosines are those of a request alone");
+    same_among_many(&s, "bert", bodies, "serve: vectors and cosines are those of a request alone");
     stop(&s);
 }
 
@@ -348,8 +384,10 @@ static void labels_texts(void)
     char *answer = ask(&s, "/v1/classify", "", "{\"input\":\"the tea is hot\"}");
     check(strstr(answer, "\"label\":\"perhaps\"") && strstr(answer, "\"num_classes\":3"),
           "serve: a text has its best label", "%s", answer);
+    check(strstr(answer, "\"labels\":[\"no\",\"perhaps\",\"yes\"]"),
+          "serve: the labels are listed in the order of their probabilities", "%s", answer);
     free(answer);
-    same_among_many(&s, bodies, "serve: labels are those of a request alone");
+    same_among_many(&s, "bert-classify", bodies, "serve: labels are those of a request alone");
     stop(&s);
     compared several_classes = classes;
     several_classes.command = "classify bert-several 'the tea is hot' --top 0 --json";
@@ -359,7 +397,7 @@ static void labels_texts(void)
     stop(&s);
     s = start("bert-tag");
     compare(&s, &tags);
-    same_among_many(&s, bodies, "serve: labels of tokens are those of a request alone");
+    same_among_many(&s, "bert-tag", bodies, "serve: labels of tokens are those of a request alone");
     stop(&s);
 }
 
@@ -413,7 +451,8 @@ static void fills_masks(void)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         refuses(&s, &bad[i]);
     many_masks(&s);
-    same_among_many(&s, bodies, "serve: tokens for masks are those of a request alone");
+    same_among_many(&s, "bert-fill", bodies,
+                    "serve: tokens for masks are those of a request alone");
     char *alone = ask(&s, "/v1/fill-mask", "", "{\"input\":\"[MASK] tea [MASK]\",\"top_k\":2}");
     char *last = ask(&s, "/v1/fill-mask", "", many);
     const numbers a = numbers_of(alone, "prob"), b = numbers_of(last, "prob");
@@ -464,29 +503,266 @@ static void translates(void)
         "{\"input\":\"the tea\",\"max_tokens\":15,\"temperature\":1,\"seed\":4}",
         "/v1/translate",
         "{\"input\":[[4,5,6],[6,5,4]],\"max_tokens\":7}",
+        "/v1/translate",
+        "{\"input\":[\"the tea\",\"the tea is hot\",\"old water\"],\"max_tokens\":140,"
+        "\"ignore_eos\":true,\"logit_bias\":{\"5\":100}}",
         NULL,
     };
     child s = start("t5");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         refuses(&s, &bad[i]);
     same_translations(&s);
-    same_among_many(&s, bodies, "serve: translations are those of a request alone");
+    same_among_many(&s, "t5", bodies, "serve: translations are those of a request alone");
     stop(&s);
+}
+
+#define SPEECH                                                                                     \
+    "ROMEO:\\nBut, soft! what light through yonder window breaks? It is the east, and Juliet is "  \
+    "the "                                                                                         \
+    "sun. Arise, fair sun, and kill the envious moon, who is already sick and pale with grief, "   \
+    "that "                                                                                        \
+    "thou her maid art far more fair than she: be not her maid, since she is envious.\\n"
+
+static void continues_texts(void)
+{
+    static const char *const bodies[] = {
+        "/v1/completions",
+        "{\"prompt\":\"" SPEECH "\",\"max_tokens\":100,\"temperature\":0.8,\"seed\":1}",
+        "/v1/completions",
+        "{\"prompt\":[\"JULIET: O\",\"The "
+        "king\"],\"max_tokens\":90,\"logprobs\":3,\"temperature\":0}",
+        "/v1/embeddings",
+        "{\"input\":\"to be or not to be\"}",
+        NULL,
+    };
+    char named[600];
+    snprintf(named, sizeof named, "decoder=%s", decoder);
+    const char *const args[] = { "-m", named, "--no-log", "-c", "256", NULL };
+    child s = server_start(weft, args);
+    same_among_many(&s, "decoder", bodies, "serve: texts are those of a request alone");
+    stop(&s);
+}
+
+/* The body of a request for the labels of images. */
+static char *image_body(const char *const *files)
+{
+    char command[200], *body = NULL;
+    size_t n;
+    FILE *to = open_memstream(&body, &n);
+    fputs("{\"input\":[", to);
+    for (int i = 0; files[i]; i++) {
+        const bool png = strstr(files[i], ".png");
+        snprintf(command, sizeof command, "base64 -w 0 %s", files[i]);
+        FILE *from = popen(command, "r");
+        must(from, command, NULL);
+        fprintf(to, "%s\"data:image/%s;base64,", i ? "," : "", png ? "png" : "jpeg");
+        for (int c; (c = getc(from)) != EOF;)
+            putc(c, to);
+        must(pclose(from) == 0, command, NULL);
+        putc('"', to);
+    }
+    fputs("]}", to);
+    fclose(to);
+    return body;
+}
+
+/* Each of several images has the numbers that it has alone. */
+static void images_in_order(const child *s, const char *body, const char *const *files)
+{
+    char *answer = ask(s, "/v1/classify", "", body);
+    const numbers together = numbers_of(body_of(answer), "probs");
+    free(answer);
+    for (int i = 0; files[i]; i++) {
+        const char *const file[] = { files[i], NULL };
+        char *own = image_body(file), *alone = ask(s, "/v1/classify", "", own);
+        const numbers one = numbers_of(body_of(alone), "probs");
+        check(one.n > 0 && together.n >= (i + 1) * one.n &&
+                  memcmp(one.at, together.at + i * one.n, (size_t)one.n * sizeof *one.at) == 0,
+              "serve: each of several images has its own labels", "%s: %.300s", files[i], alone);
+        free(own);
+        free(alone);
+    }
+}
+
+/* A grey JPEG of one value, or the head of a progressive one: both codes are the bit 0, so that a block is two of them. */
+static void make_jpeg(const char *name, int side, int n_scan)
+{
+    static const unsigned char codes[2][20] = { { 0, 20, 0x00, 1 }, { 0, 20, 0x10, 1 } };
+    static const unsigned char scan[10] = { 0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0 };
+    const unsigned char high = (unsigned char)(side >> 8), low = (unsigned char)side;
+    const unsigned char frame[] = {
+        0xff, n_scan > 1 ? 0xc2 : 0xc0, 0, 11, 8, high, low, high, low, 1, 1, 0x11, 0
+    };
+    FILE *to = fopen(name, "w");
+    must(to, name, NULL);
+    fwrite("\xff\xd8\xff\xdb\0\x43\0", 7, 1, to);
+    for (int i = 0; i < 64; i++)
+        putc(1, to);
+    fwrite(frame, sizeof frame, 1, to);
+    for (int i = 0; i < 2; i++) {
+        fwrite("\xff\xc4", 2, 1, to);
+        fwrite(codes[i], sizeof codes[i], 1, to);
+    }
+    for (int i = 0; i < n_scan; i++) {
+        fwrite(scan, sizeof scan, 1, to);
+        for (int k = 0; n_scan == 1 && k < side / 8 * (side / 8) / 4; k++)
+            putc(0, to);
+    }
+    fwrite("\xff\xd9", 2, 1, to);
+    must(fclose(to) == 0, name, NULL);
+}
+
+/* 2^26 pixels in all: four of 4096 x 4096, but not five. 25 further scans count as more than three. */
+static void limits_pixels(const child *s)
+{
+    static const struct {
+        const char *files[6];
+        int status;
+        const char *text;
+    } kinds[] = {
+        { { "flat.jpg", "flat.jpg", "flat.jpg", "flat.jpg" }, 200, "" },
+        { { "flat.jpg", "flat.jpg", "flat.jpg", "flat.jpg", "flat.jpg" }, 400, "input 4: the" },
+        { { "scans.jpg" }, 400, "input 0: the" },
+        { { "photo-progressive.jpg" }, 200, "" },
+    };
+    make_jpeg("flat.jpg", 4096, 1);
+    make_jpeg("scans.jpg", 4096, 26);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char *body = image_body(kinds[i].files), *answer = ask(s, "/v1/classify", "", body);
+        check(status_of(answer) == kinds[i].status && strstr(answer, kinds[i].text),
+              "serve: the pixels of a request have a limit", "%zu: %.300s", i, answer);
+        free(body);
+        free(answer);
+    }
+}
+
+static void sees_images(void)
+{
+    static const char *const one[] = { "photo.png", NULL };
+    static const char *const several[] = { "photo.jpg",     "grey.png",  "photo.png",
+                                           "photo-444.jpg", "rgb16.png", NULL };
+    static const refused bad[] = {
+        { "/v1/classify", "{\"input\":\"a cat\"}", "input 0 is not an image" },
+        { "/v1/classify", "{\"input\":[[1,2]]}", "input 0 is not an image" },
+        { "/v1/classify", "{\"input\":\"data:image/gif;base64,AAAA\"}", "is not an image" },
+        { "/v1/classify", "{\"input\":\"data:image/png;base64,AAA\"}", "is not base64" },
+        { "/v1/classify", "{\"input\":\"data:image/png;base64,AA*A\"}", "is not base64" },
+        { "/v1/classify", "{\"input\":\"data:image/png;base64,AB==\"}", "is not base64" },
+        { "/v1/classify", "{\"input\":\"data:image/png;base64,AAAA\"}", "neither PNG nor JPEG" },
+        { "/v1/classify", "{\"input\":\"https://example.org/cat.png\"}", "is not an image" },
+        { "/v1/completions", "{\"prompt\":\"a\"}", "reads images" },
+        { "/tokenize", "{\"prompt\":\"a\"}", "reads images" },
+        { "/v1/rerank", "{\"query\":\"a\",\"documents\":[\"b\"]}", "reads images" },
+    };
+    run("cp grey8.png grey.png");
+    char *first = image_body(one), *rest = image_body(several);
+    const char *const bodies[] = { "/v1/classify", first, "/v1/classify", rest, "/v1/embeddings",
+                                   first,          NULL };
+    const compared classes = { "/v1/classify",
+                               first,
+                               "probs",
+                               "classify vit photo.png --top 0 --json",
+                               "p",
+                               "serve: labels of an image are those of weft classify",
+                               true };
+    child s = start("vit");
+    compare(&s, &classes);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        refuses(&s, &bad[i]);
+    images_in_order(&s, rest, several);
+    limits_pixels(&s);
+    same_among_many(&s, "vit", bodies, "serve: labels of images are those of a request alone");
+    char *answer = ask(&s, "/tokenizer_info", "", NULL);
+    check(status_of(answer) == 404, "serve: a model of images has no tokenizer", "%.200s", answer);
+    free(answer);
+    free(first);
+    free(rest);
+    stop(&s);
+}
+
+/* ---- one server with all of them -------------------------------------------------------------- */
+
+/* The cache holds fewer texts than may run, so that some wait for others. */
+static void all_in_one(void)
+{
+    char named[600];
+    snprintf(named, sizeof named, "decoder=%s", decoder);
+    const char *const args[] = { "-m",
+                                 "bert-rank",
+                                 "-m",
+                                 "bert",
+                                 "-m",
+                                 "bert-classify",
+                                 "-m",
+                                 "bert-tag",
+                                 "-m",
+                                 "bert-fill",
+                                 "-m",
+                                 "t5",
+                                 "-m",
+                                 "vit",
+                                 "-m",
+                                 named,
+                                 "--parallel",
+                                 "6",
+                                 "--cache-tokens",
+                                 "448",
+                                 "-c",
+                                 "256",
+                                 "--weight",
+                                 "t5=3",
+                                 "--no-log",
+                                 NULL };
+    crowd c = {
+        .bodies = asked.bodies, .n = asked.n, .alone = asked.alone, .n_round = N_ROUND / 2
+    };
+    child s = server_start(weft, args);
+    c.server = &s;
+    ask_all(&c, "serve: one server with all families answers as servers with one model each");
+    check(metric(&s, "vllm:prefix_cache_hits_total{model_name=\"decoder\"}") > 0,
+          "serve: some of its prompts were cached", "none");
+    char *answer = ask(&s, "/v1/models", "", NULL);
+    const char *at = answer;
+    int n = 0;
+    for (; (at = strstr(at, "\"max_model_len\"")); at++)
+        n++;
+    check(n == 8, "serve: it lists all of its models", "%s", answer);
+    free(answer);
+    answer = ask(&s, "/v1/rerank", "", "{\"model\":\"vit\"," TEA "}");
+    check(status_of(answer) == 400 && strstr(answer, "vit reads images"),
+          "serve: a model that cannot answer says so", "%s", answer);
+    free(answer);
+    answer = ask(&s, "/v1/translate", "", "{\"input\":\"the tea\",\"max_tokens\":3}");
+    check(status_of(answer) == 200 && strstr(answer, "\"model\":\"t5\""),
+          "serve: without a name, the first model answers that can", "%s", answer);
+    free(answer);
+    answer = ask(&s, "/v1/translate", "", "{\"model\":\"t6\",\"input\":\"the tea\"}");
+    check(status_of(answer) == 404, "serve: an unknown model is not found", "%s", answer);
+    free(answer);
+    stop(&s);
+    for (int i = 0; i < asked.n; i++) {
+        free((char *)asked.bodies[2 * i + 1]);
+        free(asked.alone[i]);
+    }
 }
 
 int main(int argc, char **argv)
 {
     char directory[] = "/tmp/weft-families-XXXXXX", command[64];
-    must(argc == 3 && mkdtemp(directory) && chdir(directory) == 0, "serve_families WEFT GOLDEN",
-         NULL);
+    must(argc == 4 && mkdtemp(directory) && chdir(directory) == 0,
+         "serve_families WEFT GOLDEN DECODER", NULL);
     weft = argv[1];
     models = argv[2];
+    decoder = argv[3];
     make_models();
     scores_pairs();
     scores_vectors();
     labels_texts();
     fills_masks();
     translates();
+    sees_images();
+    continues_texts();
+    all_in_one();
     must(chdir("/") == 0, "leaving", NULL);
     snprintf(command, sizeof command, "rm -rf %s", directory);
     run(command);

@@ -408,6 +408,40 @@ static void full_queue(const child *s)
           "%d good, %d full of %d", n_good, n_full, N);
 }
 
+/* Streams of the first model fill its queue; the other model has one of its own. */
+static void own_queue(void)
+{
+    enum { N = 12 };
+    char other[512], body[8192];
+    const char *const args[] = { model, "--parallel", "1",       "--queue", "4",
+                                 "-m",  other,        "--drain", "0",       NULL };
+    int fd[N], n_full = 0;
+    snprintf(other, sizeof other, "other=%s", model);
+    child s = server_start(weft, args);
+    for (int i = 0; i < N; i++)
+        fd[i] = begin_ask(&s, COMPLETE, long_body(8, true));
+    snprintf(body, sizeof body, "{\"model\":\"other\",\"prompt\":\"ROMEO:\",\"max_tokens\":4}");
+    pause_for(0.2);
+    char *answer = ask(&s, COMPLETE, "", body);
+    check(status_of(answer) == 200, "serve: a full queue of one model leaves another's alone", "%s",
+          answer);
+    free(answer);
+    for (int i = 0; i < N; i++) {
+        n_full += take_until(fd[i], "waiting; try again later", 0.1);
+        close(fd[i]);
+    }
+    check(n_full == N - 5, "serve: requests that a model has no room for are refused", "%d of %d",
+          n_full, N - 5);
+    check(is_clean(&s, 20), "serve: and leave its queue empty", "%g", metric(&s, "weft_requests"));
+    for (int i = 0; i < 6; i++) {
+        answer = ask(&s, COMPLETE, "", "{\"prompt\":\"ROMEO:\",\"max_tokens\":4}");
+        n_full += status_of(answer) == 200;
+        free(answer);
+    }
+    check(n_full == N - 5 + 6, "serve: then there is room again", "%d", n_full - N + 5);
+    check(server_stop(&s, SIGTERM, 20) == 0, "serve: two queues end well", "they do not");
+}
+
 /* Heads that come while there is room, and bodies afterwards. */
 static void late_bodies(const child *s)
 {
@@ -571,6 +605,7 @@ int main(int argc, char **argv)
     check(server_stop(&s, SIGTERM, 30) == 0, "serve: after all of it, it ends well", "it does not");
     slow_clients();
     vanished_clients();
+    own_queue();
     too_long();
     drain();
     no_drain();

@@ -83,6 +83,7 @@ static const char *const words[] = {
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 #define MAX_BYTES   ((size_t)4096)
 #define N_SOCKET    64
+#define PATIENCE    (SANITIZED ? 0.2 : 0.02) /* seconds for an answer */
 
 static uint64_t state;
 
@@ -177,7 +178,7 @@ static void begin(const child *s, slot *t)
     put(t->fd, t->sent.at, t->sent.n); /* below what a socket buffers */
     if (below(4) == 0)
         shutdown(t->fd, SHUT_WR);
-    t->until = now() + 0.02;
+    t->until = now() + PATIENCE;
     t->n_answer = 0;
 }
 
@@ -271,9 +272,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < 600; i++)
         if (n_status[i] > 0)
             printf("%3d: %lld\n", i, (long long)n_status[i]);
-    printf("no answer within 20 ms: %lld of %lld; %zu KiB resident\n", (long long)n_silent,
-           (long long)n, resident(s.pid) >> 10);
-    check(n_status[200] > n / 20 && n_status[400] > n / 20,
+    printf("no answer within %g ms: %lld of %lld; %zu KiB resident\n", PATIENCE * 1e3,
+           (long long)n_silent, (long long)n, resident(s.pid) >> 10);
+    const int64_t n_answered = n - n_silent; /* the fewer, the busier the machine */
+    check(n_answered > n / 5 && n_status[200] > n_answered / 50 && n_status[400] > n_answered / 20,
           "serve: many inputs are good, and many are not", "see above");
     check(metric_becomes(&s, "weft_requests", 0, 20) &&
               metric_becomes(&s, "vllm:kv_cache_usage_perc", 0, 5) &&

@@ -279,8 +279,8 @@ static bool come_and_go(common *k, int v)
     char *answer = ask_name(k, "x", 1);
     compare(k, X + v, 1, answer);
     free(answer);
-    good = metric_becomes(&k->server, "weft_lora_requests_total{adapter=\"x\"}", N_STREAM + 1,
-                          60) &&
+    good = metric_becomes(&k->server, "weft_lora_requests_total{model_name=\"chat\",adapter=\"x\"}",
+                          N_STREAM + 1, 60) &&
            good; /* all have begun */
     write_list(k, "");
     good = reload(k) && good;
@@ -368,7 +368,7 @@ static void names_of_models(const common *k)
         { "/v1/models/a", "\"id\":\"chat:a\"", 200 },
         { "/v1/models/x", "", 404 },
         { "/v1/models/chat:", "", 404 },
-        { "/metrics", "weft_lora_requests_total{adapter=\"a\"} ", 200 },
+        { "/metrics", "weft_lora_requests_total{model_name=\"chat\",adapter=\"a\"} ", 200 },
     };
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
         char *answer = ask(&k->server, tries[i].path, "", NULL);

@@ -3,7 +3,6 @@
 
 #include "base/rng.h"
 #include "models/convert.h"
-#include "train/init_model.h"
 
 #include <string.h>
 
@@ -81,6 +80,73 @@ void open_decoder(fixture_model *f, const char *config)
                          &err) != WEFT_OK ||
         model_open(&f->model, directory, WEFT_LOAD_COPY, &f->host, &err) != WEFT_OK)
         fail_msg("%s", err.message);
+}
+
+#define DESIGN(at, n, a, h)                                                                        \
+    {                                                                                              \
+        .arch = "gpt2", .design = { WEFT_POSITIONS_##at, n, a }, .attention = h                    \
+    }
+
+const init_model_shape designs[] = {
+    DESIGN(LEARNED, NULL, NULL, NULL),
+    DESIGN(SINUSOIDAL, NULL, NULL, NULL),
+    DESIGN(ROTARY, NULL, NULL, NULL),
+    DESIGN(NONE, NULL, NULL, NULL),
+    DESIGN(OF_ARCH, "post", NULL, NULL),
+    DESIGN(OF_ARCH, "pre-rms", NULL, NULL),
+    DESIGN(OF_ARCH, "post-rms", NULL, NULL),
+    DESIGN(OF_ARCH, NULL, "gelu", NULL),
+    DESIGN(OF_ARCH, NULL, "relu", NULL),
+    DESIGN(OF_ARCH, NULL, "silu", NULL),
+    DESIGN(OF_ARCH, NULL, "swiglu", NULL),
+    DESIGN(OF_ARCH, NULL, "geglu", NULL),
+    DESIGN(OF_ARCH, NULL, NULL, "gqa:2"),
+    DESIGN(OF_ARCH, NULL, NULL, "mqa"),
+    DESIGN(OF_ARCH, NULL, NULL, "mla"),
+    DESIGN(ROTARY, "pre-rms", "swiglu", "gqa:2"),
+    DESIGN(ROTARY, "post", "geglu", "mla:24"),
+    DESIGN(SINUSOIDAL, "post-rms", "relu", "mqa"),
+    { .arch = NULL },
+};
+
+static const char *or_usual(const char *word)
+{
+    return word ? word : "-";
+}
+
+const char *design_name(const init_model_shape *words)
+{
+    static const char *const positions[] = { "-", "learned", "rope", "sinusoidal", "none" };
+    static char name[80];
+    snprintf(name, sizeof name, "%s, %s, %s, %s", positions[words->design.positions],
+             or_usual(words->design.norm), or_usual(words->design.act), or_usual(words->attention));
+    return name;
+}
+
+void open_design(fixture_model *f, const init_model_shape *words)
+{
+    weft_error err = { 0 };
+    buffer config;
+    init_model_shape shape, over = *words;
+    over.n_layer = 2;
+    over.d_model = 64;
+    over.n_head = 4;
+    over.d_ff = 96;
+    over.n_ctx = 320;
+    over.tied = -1;
+    over.eos_id = -1;
+    const char *directory = temp_path("design");
+    host_plain(&f->host);
+    if (init_model_resolve(NULL, &over, &shape, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    shape.n_vocab = 61;
+    buffer_begin(&config, &f->host.mem, &err);
+    init_model_config(&config, &shape);
+    if (init_model_write(directory, (const char *)config.at, config.n,
+                         &(init_model_source){ .seed = 7 }, &f->host, &err) != WEFT_OK ||
+        model_open(&f->model, directory, WEFT_LOAD_COPY, &f->host, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    buffer_end(&config);
 }
 
 void open_golden(fixture_model *f, const char *name)

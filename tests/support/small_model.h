@@ -6,6 +6,7 @@
 #include "engine/session.h"
 #include "gguf_build.h"
 #include "support.h"
+#include "train/init_model.h"
 
 typedef struct fixture_model {
     host host;
@@ -25,6 +26,14 @@ const char *open_deepseek(fixture_model *f, int v, const char *type);
 /* A random decoder of this config.json, whose values small_decoder completes to three layers of
  * width 64 and 61 tokens. */
 void open_decoder(fixture_model *f, const char *config);
+
+/* A random decoder as `weft train` designs it: two layers of width 64 with 4 heads, 61 tokens, a
+ * context of 320; `words` has its design and attention. */
+void open_design(fixture_model *f, const init_model_shape *words);
+
+/* What can be chosen, each alone and some together; ends with one whose arch is NULL. */
+extern const init_model_shape designs[];
+const char *design_name(const init_model_shape *words);
 
 /* The model of tests/golden/NAME. */
 void open_golden(fixture_model *f, const char *name);

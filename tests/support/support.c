@@ -71,6 +71,11 @@ bool quick(void)
 #endif
 }
 
+double float_bound(double tolerance)
+{
+    return strcmp(kernels_select(NULL)->name, "scalar") == 0 ? 4 * tolerance : tolerance;
+}
+
 /* Without its name and what other classes have. */
 static kernels part_of_table(int i, bool i8)
 {

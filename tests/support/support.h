@@ -87,6 +87,10 @@ const char *asset_head(const char *relative, size_t size);
  * repetitions. */
 bool quick(void);
 
+/* A bound on the distance from another program's floats. The scalar kernels, which have neither
+ * fused products nor partial sums, may be four times as far. */
+double float_bound(double tolerance);
+
 /* Tables of kernels_table() that share all functions of a class compute the same. These leave out a
  * table whose functions for class f32 (and i8, in the second) are those of one before it. What
  * concerns class bf16, such as emulated tiles, takes kernels_table(). */

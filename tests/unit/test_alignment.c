@@ -151,9 +151,9 @@ static void refused(void **state)
     refused_by(alone, N_IDS, o, "expected an encoder-decoder");
     refused_by(m, N_BEGIN, o, "2 tokens, the first 2 given; expected more");
     o.layer = 3;
-    refused_by(m, N_IDS, o, "layer 3 is not in 0 to 2");
+    refused_by(m, N_IDS, o, "layer 3; expected 0 to 2");
     o.layer = -1;
-    refused_by(m, N_IDS, o, "layer -1 is not");
+    refused_by(m, N_IDS, o, "layer -1; expected");
     o = plain;
     o.n_source = 0;
     refused_by(m, N_IDS, o, "0 tokens of the source");

@@ -340,8 +340,9 @@ static void others(void **state)
     (void)state;
     bytes to = { 0 };
     refusal why;
-    const served models[] = { { "a\"b", "a", NULL, 1700000000, 256 },
-                              { "c:d", "./d", "c", 1, 4096 } };
+    const char *const paths[] = { "/tokenize", "/v1/score", NULL };
+    const served models[] = { { "a\"b", "a", NULL, 1700000000, 256, paths, true },
+                              { "c:d", "./d", "c", 1, 4096, NULL, false } };
     const float vectors[] = { 1, -0.5f, 3.14159274f, 0, 1e-30f, 65504 };
     const int32_t ids[] = { 1, 0, INT32_MAX };
     refuse(&why, 400, INVALID_REQUEST, "invalid_value", "n", "n: found %d; \xff \"q\"", 9);

@@ -430,6 +430,24 @@ static void same_answer_in_other_decoders(void **state)
         }
 }
 
+/* All that `weft train` can choose for a decoder. */
+static void same_answer_in_every_design(void **state)
+{
+    (void)state;
+    int tried = 0;
+    for (const init_model_shape *d = designs; d->arch; d++) {
+        fixture_model f;
+        open_design(&f, d);
+        f.host.io.sync = nothing_to_wait_for;
+        const tally t = arrange(&f, &dtype_f16, kernels_table(0), 1, EVERY);
+        if (t.differ > 0)
+            fail_msg("%s: %d of %d arrangements differ", design_name(d), t.differ, t.tried);
+        tried += t.tried;
+        close_llama(&f);
+    }
+    print_message("%d arrangements: 1 distinct answer for each design\n", tried);
+}
+
 /* Experts serve rows of several sessions, and the cache holds latents: neither changes the
  * result. */
 static void same_answer_with_experts(void **state)
@@ -460,10 +478,10 @@ static void tempted_product(real *y, int64_t y_stride, bool add, const real *a, 
                             int64_t c0, int64_t c1)
 {
     kernels_scalar.product(y, y_stride, add, a, N, J, w, w_transposed, i0, i1, c0, c1);
-    real buffer[TILE];
+    real room[TILE];
     for (int64_t c = c0; w_transposed && N >= 8 && c < c1; c++)
         for (int64_t i = i0; i < i1; i++) {
-            const real *t = w->tile(buffer, (const char *)w->data + (size_t)c * w->row_bytes, 0, J);
+            const real *t = w->tile(room, (const char *)w->data + (size_t)c * w->row_bytes, 0, J);
             real sum = 0;
             for (int64_t k = 0; k < J; k++)
                 sum += a[i * J + k] * t[k];
@@ -624,6 +642,8 @@ int main(void)
         TEST("arrangements: the same logits with a sliding window", same_answer_with_a_window),
         TEST("arrangements: the same logits with windows by layer, caps, sinks and experts",
              same_answer_in_other_decoders),
+        TEST("arrangements: the same logits in every design of weft train",
+             same_answer_in_every_design),
         TEST("arrangements: the same logits with latents and experts", same_answer_with_experts),
         TEST("arrangements: a planted defect in the order of sums is detected",
              planted_defect_is_seen),

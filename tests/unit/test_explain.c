@@ -2,13 +2,9 @@
  * what a view derives from them is derived again here; and its identities fail on planted
  * defects. */
 #include "explain/sines.h"
-#include "support.h"
-#include "weft.h"
+#include "explained.h"
 
-#include <jansson.h>
-#include <math.h>
-
-enum { N = 9, MAX_SEEN = 4096 };
+enum { N = 9 };
 
 static const int32_t text_ids[N] = { 1, 5, 7, 2, 9, 4, 3, 5, 7 };
 
@@ -36,47 +32,6 @@ static const shown_model shown[] = {
 #define N_SHOWN ((int)(sizeof shown / sizeof *shown))
 
 /* ---- the trace ------------------------------------------------------------------------------- */
-
-typedef struct kept {
-    char name[96];
-    char second[96]; /* its second input: the weight of a product */
-    int64_t rows, cols;
-    float *data;
-} kept;
-
-typedef struct traced {
-    kept at[MAX_SEEN];
-    int n;
-} traced;
-
-static void keep(void *ud, const weft_trace_tensor *t)
-{
-    traced *to = ud;
-    assert_true(to->n < MAX_SEEN);
-    kept *k = &to->at[to->n++];
-    snprintf(k->name, sizeof k->name, "%s", t->name);
-    snprintf(k->second, sizeof k->second, "%s", t->n_input > 1 ? t->inputs[1] : "");
-    k->rows = t->rows;
-    k->cols = t->cols;
-    k->data = calloc((size_t)(t->rows * t->cols) + 1, sizeof *k->data);
-    for (int64_t i = 0; i < t->rows; i++)
-        memcpy(k->data + i * t->cols, t->data + i * t->stride, (size_t)t->cols * sizeof *k->data);
-}
-
-static void forget(traced *t)
-{
-    for (int i = 0; i < t->n; i++)
-        free(t->at[i].data);
-    t->n = 0;
-}
-
-static const kept *find(const traced *t, const char *name)
-{
-    for (int i = t->n; i-- > 0;)
-        if (strcmp(t->at[i].name, name) == 0)
-            return &t->at[i];
-    return NULL;
-}
 
 static const weft_trace_options all_parts = {
     .struct_size = sizeof all_parts, .attention_maps = true, .open = true, .lens = true
@@ -111,40 +66,9 @@ static void trace_encoder(weft_model *m, traced *to)
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-typedef struct text {
-    char *at;
-    size_t n;
-} text;
-
-static bool take_text(void *ud, const char *bytes, size_t n, weft_error *err)
+static json_t *page_json(weft_model *m, const weft_explain_options *from)
 {
-    text *to = ud;
-    (void)err;
-    to->at = malloc(n + 1);
-    memcpy(to->at, bytes, n);
-    to->at[n] = '\0';
-    to->n = n;
-    return true;
-}
-
-static text explain(weft_model *m, const weft_explain_options *from)
-{
-    weft_error err = { 0 };
-    text t = { 0 };
-    if (weft_explain(m, text_ids, N, from, take_text, &t, &err) != WEFT_OK)
-        fail_msg("%s", err.message);
-    return t;
-}
-
-static json_t *explain_json(weft_model *m, const weft_explain_options *from)
-{
-    json_error_t why;
-    const text t = explain(m, from);
-    json_t *root = json_loadb(t.at, t.n, JSON_REJECT_DUPLICATES, &why);
-    if (!root)
-        fail_msg("%s, line %d, byte %d", why.text, why.line, why.position);
-    free(t.at);
-    return root;
+    return explain_json(m, text_ids, N, from);
 }
 
 static weft_model *open_shown(const shown_model *s)
@@ -168,51 +92,6 @@ static weft_model *open_shown(const shown_model *s)
 }
 
 /* ---- numbers are the trace's ------------------------------------------------------------------ */
-
-static void compare_tensor(const json_t *t, const traced *seen, const char *model)
-{
-    const char *name = json_string_value(json_object_get(t, "name"));
-    const json_t *data = json_object_get(t, "data");
-    const int64_t first = json_integer_value(json_object_get(t, "first"));
-    const kept *k = find(seen, name);
-    if (!k)
-        fail_msg("%s: a trace has no %s", model, name);
-    assert_int_equal(json_integer_value(json_object_get(t, "rows")), k->rows);
-    assert_int_equal(json_integer_value(json_object_get(t, "cols")), k->cols);
-    const int64_t end = first + (int64_t)json_array_size(data);
-    assert_true(end > first && end <= k->rows);
-    for (int64_t i = first; i < end; i++) {
-        const json_t *row = json_array_get(data, (size_t)(i - first));
-        const int64_t n = (int64_t)json_array_size(row);
-        for (int64_t c = 0; c < k->cols; c++) {
-            const float want = k->data[i * k->cols + c];
-            const json_t *x = json_array_get(row, (size_t)c);
-            const float got = c >= n            ? 0
-                              : json_is_null(x) ? -INFINITY
-                                                : (float)json_number_value(x);
-            if (c >= n ? want != 0 && want != -INFINITY : memcmp(&got, &want, sizeof got) != 0)
-                fail_msg("%s: %s [%lld, %lld] is %.9g, in a trace %.9g", model, name, (long long)i,
-                         (long long)c, (double)got, (double)want);
-        }
-    }
-}
-
-/* Compares every tensor below a value; returns their number. */
-static int compare_below(const json_t *at, const traced *seen, const char *model)
-{
-    int n = 0;
-    const char *key;
-    const json_t *value;
-    size_t i;
-    if (json_is_object(at) && json_object_get(at, "data") && json_object_get(at, "cols")) {
-        compare_tensor(at, seen, model);
-        return 1;
-    }
-    if (json_is_object(at))
-        json_object_foreach((json_t *)at, key, value) n += compare_below(value, seen, model);
-    json_array_foreach(at, i, value) n += compare_below(value, seen, model);
-    return n;
-}
 
 /* The best token of each layer has the logit that a trace's lens has there. */
 static void compare_lens(const json_t *root, const traced *trace, const char *model)
@@ -251,7 +130,7 @@ static void numbers_are_a_trace(void **state)
         weft_model_info info = { .struct_size = sizeof info };
         weft_model_get_info(m, &info);
         (info.task == WEFT_TASK_GENERATE ? trace_decoder : trace_encoder)(m, &seen);
-        json_t *root = explain_json(
+        json_t *root = page_json(
             m, &(weft_explain_options){ .struct_size = sizeof(weft_explain_options),
                                         .token = -1,
                                         .json = true,
@@ -271,9 +150,6 @@ static void numbers_are_a_trace(void **state)
 static json_t *views_of(weft_model *m, const int32_t *ids, int64_t n, const char *only,
                         weft_hook_fn *hook, void *ud)
 {
-    weft_error err = { 0 };
-    json_error_t why;
-    text t = { 0 };
     const weft_explain_options o = { .struct_size = sizeof o,
                                      .only = only,
                                      .token = -1,
@@ -281,52 +157,7 @@ static json_t *views_of(weft_model *m, const int32_t *ids, int64_t n, const char
                                      .all = true,
                                      .hook = hook,
                                      .hook_ud = ud };
-    if (weft_explain(m, ids, n, &o, take_text, &t, &err) != WEFT_OK)
-        fail_msg("%s", err.message);
-    json_t *root = json_loadb(t.at, t.n, JSON_REJECT_DUPLICATES, &why);
-    free(t.at);
-    return root;
-}
-
-/* Within a tolerance of 1, or of the number if it is larger. */
-static void assert_near(double got, double want, double tolerance)
-{
-    assert_that(fabs(got - want) <= tolerance * fmax(1, fabs(want)), "%.9g, expected %.9g", got,
-                want);
-}
-
-static const json_t *part(const json_t *at, const char *key)
-{
-    const json_t *x = json_object_get(at, key);
-    if (!x)
-        fail_msg("no \"%s\"", key);
-    return x;
-}
-
-static const json_t *first_view(const json_t *root)
-{
-    return json_array_get(part(root, "views"), 0);
-}
-
-static double number(const json_t *list, int64_t i)
-{
-    return json_number_value(json_array_get(list, (size_t)i));
-}
-
-static double value(const json_t *at, const char *key)
-{
-    return json_number_value(part(at, key));
-}
-
-static const char *word(const json_t *at, const char *key)
-{
-    return json_string_value(part(at, key));
-}
-
-/* Row i of a tensor. */
-static const json_t *row_of(const json_t *t, int64_t i)
-{
-    return json_array_get(part(t, "data"), (size_t)i);
+    return explain_json(m, ids, n, &o);
 }
 
 static weft_model *open_path(const char *path)
@@ -1015,6 +846,18 @@ static void page_numbers_are_the_same(void **state)
     weft_model_close(m);
 }
 
+/* As keys and values, a token of DeepSeek's takes H (E_k + E_v) numbers a layer, which differ. */
+static void widths_of_latents(void **state)
+{
+    (void)state;
+    weft_model *m = open_path("golden/deepseek-v2");
+    json_t *root = views_of(m, text_ids, N, "shared", NULL, NULL);
+    assert_int_equal(value(first_view(root), "d_head"), 16);
+    assert_int_equal(value(first_view(root), "d_value"), 7);
+    json_decref(root);
+    weft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1030,6 +873,7 @@ int main(void)
         TEST("explain: gates, shares and outputs add up", feed_forward_adds_up),
         TEST("explain: products by hand are the trace's numbers", products_are_by_hand),
         TEST("explain: a token that is appended leaves the cached rows", cached_rows_stay),
+        TEST("explain: keys and values of latents have widths of their own", widths_of_latents),
         TEST("explain: numbers of a page are those of its JSON", page_numbers_are_the_same),
     };
     return RUN(tests);

@@ -67,7 +67,7 @@ static void same_output(size_t i, const char *base, const char *path)
     if (forms[i].exact)
         assert_that(memcmp(was, is, (size_t)n * sizeof *is) == 0, "%s differs", forms[i].name);
     else
-        assert_close(forms[i].name, is, was, n, 1e-6);
+        assert_close(forms[i].name, is, was, n, float_bound(1e-6));
     free(was);
     free(is);
 }

@@ -18,7 +18,7 @@ typedef struct objects {
     bool alone;                  /* it is only a decoder */
     char path[512], gguf[512], vocabulary[512], learned[512], saved[512], ids_file[512];
     char run[512], page[512], text_file[512], table[512], pictures[512], picture[512], out[512];
-    char jinja[512], adapter_path[512];
+    char jinja[512], adapter_path[512], points[512];
     const char *messages;
     const char *data_paths[1], *table_paths[1], *picture_paths[1], *strings[1];
 
@@ -285,6 +285,13 @@ static weft_explain_options valid_weft_explain_options(const objects *f)
     return (weft_explain_options){ .struct_size = sizeof(weft_explain_options), .token = -1 };
 }
 
+static weft_explain_kernels_options valid_weft_explain_kernels_options(const objects *f)
+{
+    (void)f;
+    return (weft_explain_kernels_options){ .struct_size = sizeof(weft_explain_kernels_options),
+                                           .ram_max = CAP };
+}
+
 static weft_alignment_options valid_weft_alignment_options(const objects *f)
 {
     return (weft_alignment_options){
@@ -333,6 +340,28 @@ static weft_train_options valid_weft_train_options(objects *f)
     o.progress = stop_at_once;
     o.tensor = see_weight;
     return o;
+}
+
+static weft_simulation_options valid_weft_simulation_options(const objects *f)
+{
+    static const weft_step step = { .struct_size = sizeof step, .n_row = 1, .seconds = 1e-3 };
+    (void)f;
+    return (weft_simulation_options){ .struct_size = sizeof(weft_simulation_options),
+                                      .steps = &step,
+                                      .n_steps = 1 };
+}
+
+static weft_load_request valid_weft_load_request(const objects *f)
+{
+    static const weft_load_part part = { 1, 3 };
+    (void)f;
+    return (weft_load_request){ .part = &part, .n_part = 1, .n_new = 2 };
+}
+
+static weft_simulation_info valid_weft_simulation_info(const objects *f)
+{
+    (void)f;
+    return (weft_simulation_info){ .struct_size = sizeof(weft_simulation_info) };
 }
 
 static weft_train_network valid_weft_train_network(const objects *f)
@@ -624,12 +653,13 @@ static void copy_to(const char *directory, const char *name, const char *bytes, 
     fclose(to);
 }
 
-/* A text, a table, a run's metrics, images of three classes, and output paths. */
+/* A text, a table, points, a run's metrics, images of three classes, and output paths. */
 static void make_files(objects *f)
 {
     static const char line[] = "the cat sat on a mat, and a dog had it all.\n",
                       letters[] = "abcdefgh";
     static const char metrics[] = "{\"step\": 1, \"loss\": 3.5}\n{\"step\": 2, \"loss\": 3.25}\n";
+    static const char points[] = "x,y\n0,1\n1,2\n2,1\n3,0\n";
     static const char rows[] = "the cat\tyes\na dog\tno\nthe mat\tperhaps\n";
     static const char *const classes[] = { "cat", "dog", "neither" };
     char text[20 * sizeof line] = "", directory[1024];
@@ -649,6 +679,7 @@ static void make_files(objects *f)
     snprintf(f->picture, sizeof f->picture, "%s/golden/images/photo.png", WEFT_TESTS_DIR);
     snprintf(f->text_file, sizeof f->text_file, "%s", temp_file("text.txt", text, strlen(text)));
     snprintf(f->table, sizeof f->table, "%s", temp_file("table.tsv", rows, sizeof rows - 1));
+    snprintf(f->points, sizeof f->points, "%s", temp_file("points.csv", points, sizeof points - 1));
     set_path(f->gguf, f->name, "model.gguf");
     strcat(f->gguf, ".gguf");
     set_path(f->vocabulary, f->name, "vocabulary.json");

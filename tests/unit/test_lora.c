@@ -43,11 +43,11 @@ static void losses_are_pefts(void **state)
     (void)state;
     golden g;
     golden_open(&g, fixture("golden/lora-train.safetensors"), 0);
-    assert_true(farthest_loss(&g, "llama-lora", "llama-gqa") < 1e-4);
-    assert_true(farthest_loss(&g, "gpt2-lora", "gpt2") < 1e-4);
-    assert_true(farthest_loss(&g, "phi3-fused", "phi3") < 1e-4);
-    assert_true(farthest_loss(&g, "llama-dora", "llama-mqa") < 1e-4);
-    assert_true(farthest_loss(&g, "phi3-fused-dora", "phi3") < 1e-4);
+    assert_true(farthest_loss(&g, "llama-lora", "llama-gqa") < float_bound(1e-4));
+    assert_true(farthest_loss(&g, "gpt2-lora", "gpt2") < float_bound(1e-4));
+    assert_true(farthest_loss(&g, "phi3-fused", "phi3") < float_bound(1e-4));
+    assert_true(farthest_loss(&g, "llama-dora", "llama-mqa") < float_bound(1e-4));
+    assert_true(farthest_loss(&g, "phi3-fused-dora", "phi3") < float_bound(1e-4));
     golden_close(&g);
 }
 
@@ -267,7 +267,7 @@ static void quantised_bases_learn(void **state)
             print_message("%s, %s: loss %.4f to %.4f; f32: %.4f to %.4f\n", specs[s],
                           types[t]->name, first, last, first_float, want);
             assert_true(last < 0.5 * first);
-            assert_true(last < want + QUANTISED_BOUND * first_float);
+            assert_true(last < want + float_bound(QUANTISED_BOUND) * first_float);
         }
     }
 }

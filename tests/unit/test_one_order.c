@@ -235,6 +235,8 @@ static const dtype *const types[] = { &dtype_f32,  &dtype_f16,   &dtype_bf16,   
 static void forwards_are_one(void **state)
 {
     (void)state;
+    if (!fuses(kernels_table(0)))
+        skip();
     EACH_TABLE(table_f32, 0, N_GOLDEN, goldens[k],
                hash_forward(&own, goldens[k], false, table_f32(t)));
 }
@@ -242,6 +244,8 @@ static void forwards_are_one(void **state)
 static void gradients_are_one(void **state)
 {
     (void)state;
+    if (!fuses(kernels_table(0)))
+        skip();
     EACH_TABLE(table_f32, 1, N_GOLDEN, goldens[k],
                hash_gradient(&own, goldens[k], false, table_f32(t)));
 }
@@ -249,6 +253,8 @@ static void gradients_are_one(void **state)
 static void formats_are_one(void **state)
 {
     (void)state;
+    if (!fuses(kernels_table(0)))
+        skip();
     EACH_TABLE(table_i8, 2, N_TYPE, types[k]->name, hash_text(&own, types[k], false, table_i8(t)));
 }
 
@@ -264,6 +270,8 @@ static const kernels *table_bf16(int i)
 static void bf16_forwards_are_one(void **state)
 {
     (void)state;
+    if (!fuses(kernels_table(0)))
+        skip();
     EACH_TABLE(table_bf16, 3, N_GOLDEN, goldens[k],
                hash_forward(&own, goldens[k], true, table_bf16(t)));
 }
@@ -271,6 +279,8 @@ static void bf16_forwards_are_one(void **state)
 static void bf16_gradients_are_one(void **state)
 {
     (void)state;
+    if (!fuses(kernels_table(0)))
+        skip();
     EACH_TABLE(table_bf16, 4, N_GOLDEN, goldens[k],
                hash_gradient(&own, goldens[k], true, table_bf16(t)));
 }
@@ -278,6 +288,8 @@ static void bf16_gradients_are_one(void **state)
 static void bf16_formats_are_one(void **state)
 {
     (void)state;
+    if (!fuses(kernels_table(0)))
+        skip();
     EACH_TABLE(table_bf16, 5, N_TYPE, types[k]->name,
                hash_text(&own, types[k], true, table_bf16(t)));
 }

@@ -990,12 +990,13 @@ static void attention_cross(void **state)
 
 /* ---- where attention came from ---------------------------------------------------------------- */
 
-/* Kernel regression; and a query that is far from all keys gives zeros, but not with the gaussian. */
+/* Kernel regression; and a query that is far from all keys gives zeros, but not with the gaussian
+ * or the constant. */
 static void kernel_pool_formula(void **state)
 {
     (void)state;
     enum { N = 6, M = 9, E = 2, D = 3 };
-    for (int kind = KERNEL_GAUSSIAN; kind <= KERNEL_EPANECHNIKOV; kind++)
+    for (int kind = KERNEL_GAUSSIAN; kind <= KERNEL_CONSTANT; kind++)
         for (int others = 0; others < 2; others++) {
             bench b;
             bench_init(&b, 2);
@@ -1020,6 +1021,7 @@ static void kernel_pool_formula(void **state)
                     const long double w = others && i == j          ? 0
                                           : kind == KERNEL_GAUSSIAN ? expl((top - t[j]) / 2)
                                           : kind == KERNEL_BOXCAR   ? t[j] <= 1
+                                          : kind == KERNEL_CONSTANT ? 1
                                                                     : fmaxl(0, 1 - t[j]);
                     sum += w;
                     for (int c = 0; c < D; c++)
@@ -1029,7 +1031,7 @@ static void kernel_pool_formula(void **state)
                     assert_true(fabsl((sum > 0 ? o[c] / sum : 0) - row(y, i)[c]) <
                                 (EXACT ? 1e-12L : 2e-5L));
                 if (i == N - 1)
-                    assert_int_equal(sum > 0, kind == KERNEL_GAUSSIAN);
+                    assert_int_equal(sum > 0, kind == KERNEL_GAUSSIAN || kind == KERNEL_CONSTANT);
             }
             bench_free(&b);
         }

@@ -245,6 +245,11 @@ static const struct {
     { "marian", "{\"model_type\": \"marian\", " TWO_STACKS "}" },
     { "m2m_100", "{\"model_type\": \"m2m_100\", " TWO_STACKS "}" },
     { "transformer", "{\"model_type\": \"transformer\", " TWO_STACKS "}" },
+    { "decoder", "{\"model_type\": \"decoder\", \"n_layer\": 2, \"n_embd\": 64, \"n_head\": 4, "
+                 "\"n_inner\": 96, \"n_positions\": 40, \"vocab_size\": 61, "
+                 "\"position_embedding_type\": \"rope\", \"norm_placement\": \"post\", "
+                 "\"norm_kind\": \"rmsnorm\", \"activation_function\": \"swiglu\", "
+                 "\"kv_lora_rank\": 32, \"qk_rope_head_dim\": 32}" },
     { "bahdanau", "{\"model_type\": \"bahdanau\", \"hidden_size\": 64, \"attention_size\": 32, "
                   "\"vocab_size\": 61, \"max_position_embeddings\": 40}" },
 };

@@ -77,6 +77,32 @@ static void finds_full_pages(void **state)
     close_rig(&r);
 }
 
+/* Sources are distinguished by more than their hash. */
+static void sources_of_one_hash(void **state)
+{
+    (void)state;
+    static const int32_t lists[2][3] = { { 4, 5, 6 }, { 4, 5, 7 } };
+    rig r;
+    weft_error err;
+    prefix_root root[2] = { ours, ours };
+    open_rig(&r);
+    for (int i = 0; i < 2; i++)
+        root[i].source = prefix_source_hold(&r.prefix, lists[i], 3, &err);
+    assert_true(root[0].source && root[1].source && root[0].source != root[1].source);
+    root[1].source->hash = root[0].source->hash; /* as if they collided */
+    prefix_source *again = prefix_source_hold(&r.prefix, lists[0], 3, &err);
+    assert_ptr_equal(again, root[0].source);
+    session *s = kept(&r, LENGTH, &root[0]);
+    assert_int_equal(found(&r, &root[0], LENGTH), 3);
+    assert_int_equal(found(&r, &root[1], LENGTH), 0);
+    assert_int_equal(found(&r, &ours, LENGTH), 0);
+    session_free(s);
+    prefix_source_drop(&r.prefix, again);
+    for (int i = 0; i < 2; i++)
+        prefix_source_drop(&r.prefix, root[i].source);
+    close_rig(&r);
+}
+
 /* Two pages of the same tokens, of which one follows the other, are not the same. */
 static void pages_follow_their_page(void **state)
 {
@@ -217,6 +243,7 @@ static void equal_sources_are_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST("prefix: sources that share a hash share no page", sources_of_one_hash),
         TEST("prefix: full pages are found by all their tokens", finds_full_pages),
         TEST("prefix: a page is found only after the page before it", pages_follow_their_page),
         TEST("prefix: shared pages give the same logits", shared_pages_give_the_same_logits),

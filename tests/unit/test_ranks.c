@@ -32,7 +32,16 @@ static const char *some_ids(int n_vocab)
 static const char *large_pupil(void)
 {
     static char path[4096];
-    const init_model_shape s = { "gpt2", 4, 128, 4, 4, 512, 16, 270, -1, -1, { 0 }, NULL, 0, 0 };
+    const init_model_shape s = { .arch = "gpt2",
+                                 .n_layer = 4,
+                                 .d_model = 128,
+                                 .n_head = 4,
+                                 .n_head_kv = 4,
+                                 .d_ff = 512,
+                                 .n_ctx = 16,
+                                 .n_vocab = 270,
+                                 .tied = -1,
+                                 .eos_id = -1 };
     host h;
     buffer config;
     weft_error err = { 0 };

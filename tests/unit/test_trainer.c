@@ -48,10 +48,26 @@ static void schedules_equal_transformers(void **state)
 
 /* ---- new models ------------------------------------------------------------------------------ */
 
-static const init_model_shape small_gpt2 = { "gpt2", 2,  32, 4,     4,    64, 16,
-                                             60,     -1, -1, { 0 }, NULL, 0,  0 };
-static const init_model_shape small_llama = { "llama", 3, 32, 4,     2,    48, 16,
-                                              60,      1, 2,  { 0 }, NULL, 0,  0 };
+static const init_model_shape small_gpt2 = { .arch = "gpt2",
+                                             .n_layer = 2,
+                                             .d_model = 32,
+                                             .n_head = 4,
+                                             .n_head_kv = 4,
+                                             .d_ff = 64,
+                                             .n_ctx = 16,
+                                             .n_vocab = 60,
+                                             .tied = -1,
+                                             .eos_id = -1 };
+static const init_model_shape small_llama = { .arch = "llama",
+                                              .n_layer = 3,
+                                              .d_model = 32,
+                                              .n_head = 4,
+                                              .n_head_kv = 2,
+                                              .d_ff = 48,
+                                              .n_ctx = 16,
+                                              .n_vocab = 60,
+                                              .tied = 1,
+                                              .eos_id = 2 };
 
 static weft_status write_shape(const init_model_shape *s, const char *path, uint64_t seed, host *h,
                                weft_error *err)
@@ -116,7 +132,16 @@ static void begins_as_published(void **state)
     model m;
     weft_error err = { 0 };
     host_plain(&h);
-    const init_model_shape s = { "gpt2", 4, 128, 4, 4, 512, 64, 300, -1, -1, { 0 }, NULL, 0, 0 };
+    const init_model_shape s = { .arch = "gpt2",
+                                 .n_layer = 4,
+                                 .d_model = 128,
+                                 .n_head = 4,
+                                 .n_head_kv = 4,
+                                 .d_ff = 512,
+                                 .n_ctx = 64,
+                                 .n_vocab = 300,
+                                 .tied = -1,
+                                 .eos_id = -1 };
     const char *path = fresh_model(&s, "published", 1);
     if (model_open(&m, path, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
         fail_msg("%s", err.message);

@@ -163,6 +163,11 @@ static tensor *build_epanechnikov(rig *g)
     return kernel_of(g, KERNEL_EPANECHNIKOV, false);
 }
 
+static tensor *build_constant(rig *g)
+{
+    return kernel_of(g, KERNEL_CONSTANT, true);
+}
+
 /* Both read one source, whose gradients add up. */
 static tensor *build_additive_shared(rig *g)
 {
@@ -360,6 +365,7 @@ static const grad_case cases[] = {
     { "kernel_pool", "kernel_pool, gaussian, others", build_gaussian },
     { "kernel_pool", "kernel_pool, boxcar", build_boxcar },
     { "kernel_pool", "kernel_pool, epanechnikov", build_epanechnikov },
+    { "kernel_pool", "kernel_pool, constant, others", build_constant },
     { "additive", "additive", build_additive },
     { "additive", "additive, one source", build_additive_shared },
     { "gru", "gru", build_gru },

@@ -135,6 +135,13 @@ class Rows(unittest.TestCase):
             for r in rows.read_rows(path):
                 self.assertTrue(r.why if path.name == "equivalent.txt" else r.what, r.place)
 
+    def test_every_row_of_the_tree_applies(self):
+        files = mutate.read_files(mutate.ROOT)
+        for path in mutate.ROWS.glob("*.txt"):
+            for r in rows.read_rows(path):
+                file, _, why = rows.apply_row(r, files)
+                self.assertTrue(file, f"{r.place}: {why}")
+
     def test_every_directory_is_a_room_with_tests(self):
         for path in mutate.ROOT.glob("src/*/"):
             self.assertIn(path.name, suite.ROOMS)

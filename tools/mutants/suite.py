@@ -36,7 +36,8 @@ ROOMS = {
     "explain": "test_report test_alignment cli:report cli:attention_map",
     "api": """test_engine test_encode test_sessions test_report cli:run cli:pictures cli:inspect cli:eval cli:encoders
         test_trainer test_train_plan test_hostile_api""",
-    "server": "test_think test_request test_answer test_serve_parts host_serve host_serve_families host_serve_fuzz host_serve_faults",
+    "server": "test_think test_request test_answer test_serve_parts host_serve host_serve_families host_serve_fuzz host_serve_faults "
+              "host_serve_loading test_cores",
     "cli": "cli:attention_map cli:version cli:help cli:usage cli:environment cli:config cli:limits",
 }
 

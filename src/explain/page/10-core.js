@@ -3,7 +3,7 @@
 // ---- numbers: a tensor is decoded when it is first used
 
 const doc = JSON.parse(document.getElementById("weft").textContent);
-const stored = new Map(doc.tensors.map(t => [t.name, t]));
+const stored = new Map((doc.tensors || []).map(t => [t.name, t]));
 
 function floats(base64) {
   const text = atob(base64), bytes = new Uint8Array(text.length);
@@ -23,6 +23,12 @@ function tensor(name) {
       : i => t.data.subarray((i - t.first) * t.cols, (i - t.first + 1) * t.cols);
   }
   return t;
+}
+
+// Numbers of a view that are no tensor, decoded once.
+function series(o, key) {
+  if (typeof o[key] === "string") o[key] = floats(o[key]);
+  return o[key];
 }
 
 const sum = x => { let s = 0; for (const v of x) s += v; return s; };
@@ -81,9 +87,14 @@ const slider = (label, min, max, step, value, change) => {
     oninput: e => { shown.textContent = e.target.value; change(+e.target.value); }}), " ", shown);
 };
 
+// Layers of an encoder-decoder are those of both stacks, and the decoder's once more for cross-attention. doc.tokens are
+// the rows of the layer that is looked at, doc.keys the columns of its maps.
+const target = doc.tokens, layers = doc.layers || Array.from({length: doc.model.n_layer}, (_, i) => ({number: i, block: i, n_head: doc.model.n_head}));
+const stackOf = i => layers[i].stack, layerName = i => (stackOf(i) || "layer") + " " + layers[i].number;
+
 // A token as letters: blanks and line ends are shown.
 const letters = s => s === "" ? "∅" : s.replace(/ /g, "·").replace(/\n/g, "⏎").replace(/\t/g, "⇥");
-const word = i => letters(doc.tokens[i].text);
+const spelled = (list, i) => letters(list[i].text), word = i => spelled(doc.tokens, i), key = j => spelled(doc.keys, j);
 
 // ---- drawings
 
@@ -169,42 +180,54 @@ function histogram(values, n, o = {}) {
 const at = {layer: doc.layer, head: doc.head, token: doc.token};
 const views = {};  // name → function(box, view), one in each of the other files
 const drawn = [];
+function settle() {
+  const l = layers[at.layer];
+  doc.tokens = l.stack === "encoder" ? doc.source : target;
+  doc.keys = l.stack === "cross" ? doc.source : doc.tokens;
+  at.block = l.block;
+  at.head = Math.min(at.head, l.n_head - 1);
+  at.token = Math.min(at.token, doc.tokens.length - 1);
+}
+const own = () => doc.keys === doc.tokens;
 function pick(change) {
   Object.assign(at, change);
-  at.head = Math.min(at.head, doc.model.n_head - 1);
+  settle();
   drawBar();
   drawn.forEach(d => d());
 }
 
 // Layers whose numbers are on the page; if the one looked at is not, a note says how to get it.
-function layerOf(list, box) {
-  const l = list.find(x => x.layer === at.layer);
-  if (!l) box.append(h("p", null, `The numbers of layer ${at.layer} are not on this page; --layer ${at.layer} shows them, `
-    + `--all keeps every layer. Here: `, list.map(x => h("button", {onclick: () => pick({layer: x.layer})}, `layer ${x.layer}`))));
+function layerOf(list, box, wanted = at.layer) {
+  const l = list.find(x => x.layer === wanted);
+  if (!l) box.append(h("p", null, `The numbers of ${layerName(wanted)} are not on this page; --layer ${layers[wanted].number} shows them, `
+    + `--all keeps every layer. Here: `, list.map(x => h("button", {onclick: () => pick({layer: x.layer})}, layerName(x.layer)))));
   return l;
 }
 
 const bar0 = h("nav");
 function drawBar() {
-  const m = doc.model, choose = (name, n) => h("label", null, name + " ", h("select", {
+  const choose = (name, n) => h("label", null, name + " ", h("select", {
     onchange: e => pick({[name]: +e.target.value})},
-    Array.from({length: n}, (_, i) => h("option", {value: i, selected: i === at[name]}, String(i)))));
-  bar0.replaceChildren(choose("layer", m.n_layer), choose("head", m.n_head),
+    Array.from({length: n}, (_, i) => h("option", {value: i, selected: i === at[name]}, name === "layer" && doc.layers ? layerName(i) : String(i)))));
+  bar0.replaceChildren(choose("layer", layers.length), choose("head", layers[at.layer].n_head),
     h("div.tokens", null, doc.tokens.map((t, i) => h("button" + (i === at.token ? ".on" : ""),
       {title: `token ${i}, id ${t.id}`, onclick: () => pick({token: i})}, letters(t.text)))));
 }
 
 function begin() {
   const m = doc.model;
-  document.body.append(tip, h("h1", null, m.title),
-    h("p", null, `${m.architecture}, ${count(m.n_parameter)} parameters: ${m.n_layer} layers, width ${m.d_model}, `
-      + `${m.n_head} heads, vocabulary ${m.n_vocab}. ${doc.tokens.length} tokens, one forward.`),
-    h("div", {id: "index"}, doc.views.map(v => h("a", {href: "#" + v.view}, v.number + " " + v.title))), bar0);
-  drawBar();
+  document.body.append(tip, h("h1", null, m.title));
+  if (m.n_layer) {
+    document.body.append(h("p", null, `${m.architecture}, ${count(m.n_parameter)} parameters: ${m.n_layer} layers, width ${m.d_model}, `
+        + `${m.n_head} heads, ${m.n_vocab ? `vocabulary ${m.n_vocab}` : "pictures"}. ${doc.source ? doc.source.length + " and " : ""}${target.length} ${m.n_vocab ? "tokens" : "rows"}, one forward.`),
+      h("div", {id: "index"}, doc.views.map(v => h("a", {href: "#" + v.view}, v.number + " " + v.title))), bar0);
+    settle();
+    drawBar();
+  }
   for (const v of doc.views) {
     const box = h("div"), draw = views[v.view];
     document.body.append(h("section", {id: v.view}, h("h2", null, `${v.number} ${v.title}`, h("small", null, v.seed)), box));
-    const again = () => { box.replaceChildren(); if (v.why_not) box.append(h("p", null, v.why_not)); else draw(box, v); };
+    const again = () => { box.replaceChildren(); if (v.why_not) box.append(h("p", null, v.why_not)); else draw(box, v.source && stackOf(at.layer) === "encoder" ? v.source : v); };
     drawn.push(again);
     again();
   }

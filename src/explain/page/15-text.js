@@ -21,9 +21,10 @@ views.tokens = (box, v) => {
     h("div.pieces", null, doc.tokens.map((t, i) => h("button" + (i === at.token ? ".on" : ""), {onclick: () => pick({token: i})},
       letters(t.text), h("small", null, t.id)))));
   if (!T) return;
-  if (doc.text !== undefined) {
-    const size = new TextEncoder().encode(doc.text).length;
-    box.append(h("div.f", null, `${[...doc.text].length} characters, ${size} bytes → ${n} tokens: ${fmt(size / n)} bytes for each`));
+  const text = v.text || doc.text;
+  if (text !== undefined) {
+    const size = new TextEncoder().encode(text).length;
+    box.append(h("div.f", null, `${[...text].length} characters, ${size} bytes → ${n} tokens: ${fmt(size / n)} bytes for each`));
   }
   box.append(scroll(table(["", "piece", "in the vocabulary", "id", "bytes of the text", "in hexadecimal"], v.pieces.map((p, i) => ({
     on: i === at.token, pick: () => pick({token: i}), cells: [plain(i), word(i), p.spelled || "–", plain(doc.tokens[i].id),
@@ -47,16 +48,17 @@ function steps(list) {
 }
 
 // What a step before the first block is called in a formula.
-const stepLabel = (s, i) => s.op === "residual" ? "sum" : s.op !== "embed" ? s.op
+const stepLabel = (s, i) => s.op === "residual" ? "sum" : s.name === "patch_embd" ? "W x + b" : s.op !== "embed" ? s.op
   : s.name.includes("position") ? `PE[${i}]` : s.name.includes("type") ? "type[0]" : `E[${doc.tokens[i].id}]`;
 
 views.embeddings = (box, v) => {
-  const i = at.token, id = doc.tokens[i].id, w = v.table, added = v.steps.filter(s => s.op === "embed").map(s => stepLabel(s, i));
+  const i = at.token, id = doc.tokens[i].id, w = v.table, added = v.steps.filter(s => s.op === "embed" || s.op === "linear").map(s => stepLabel(s, i));
   if (w) box.append(note(`The id selects a row of the table E, ${w.name}: ${w.rows} rows of ${w.cols} learned numbers, stored as ${w.type}. `
     + `Token ${i} (${word(i)}) has id ${id}, so it becomes row ${id}.`));
   box.append(h("div.f", null, `X[${i}] = ${added.join(" + ")}${added.length > 1 ? "" : "   (nothing is added)"}`),
     table(["", "tensor", "first numbers", "length"], v.steps.map((s, k) => { const x = tensor(s.tensor).row(i);
       return {on: k === v.steps.length - 1, cells: [stepLabel(s, i), s.name, few(x), norm(x)]}; })));
+  if (!w) return;
   const near = (v.nearest || []).find(x => x.id === id), left = h("div", null, h("h3", null, `Nearest to ${word(i)} in the table`));
   left.append(...(near ? [table(["cosine", "token", "id", ""], near.tokens.map(t => [t.cosine, letters(t.text), plain(t.id), bar(t.cosine)])),
     note(`a · b / (|a| |b|), over all ${w.rows} rows. In a trained model: other forms of the word, or words like it.`)]

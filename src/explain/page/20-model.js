@@ -22,7 +22,7 @@ function opened(op) {
 views.pipeline = (box, v) => {
   box.append(h("p", null, "Every op of one forward, in the order of computation. A row of a tensor is a token. "
     + "Click an op to see its numbers."));
-  const shown = v.ops.filter(o => o.layer < 0 || o.layer === at.layer);
+  const shown = v.ops.filter(o => o.layer < 0 || o.layer === at.block);
   const total = sum(v.ops.map(o => o.flops));
   const rows = shown.map(o => ({on: o.name === open.name, pick: () => { open.name = o.name === open.name ? null : o.name;
       box.replaceChildren(); views.pipeline(box, v); },

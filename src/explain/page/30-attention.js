@@ -39,22 +39,22 @@ views.query = (box, v) => {
   if (W) box.append(h("h3", null, `x W_Q: one number of q`), h("p", null, `Row ${c.head * W.step} of ${W.weight} makes column 0 of head ${c.head}. `
     + `x is the row of ${word(c.i)} in ${W.x}.${W.y === l.q ? "" : ` The q below is ${l.q}, made of ${W.y}.`}`),
     byHand(W, c.i, c.head, tensor(W.y).row(c.i)[c.head * W.step]), h("h3", null, "q with every key"));
-  box.append(h("p", null, `Token ${c.i}, ${word(c.i)}, in layer ${l.layer}, head ${c.head}. Its query is multiplied with the key `
+  box.append(h("p", null, `Token ${c.i}, ${word(c.i)}, in ${layerName(l.layer)}, head ${c.head}. Its query is multiplied with the key `
     + `of each token that it sees; the products, scaled by ${fmt(l.scale)}${l.scale && Math.abs(l.scale * Math.sqrt(l.d_key) - 1) < 1e-6
       ? ` = 1/√${l.d_key}` : ""}, become shares α by the softmax; the head's output is the sum of the values by these shares.`),
     h("div.f", null, `q = ${some(c.q)}   largest score ${fmt(max)}   Σ exp = ${fmt(sum(e))}`),
-    table(["key", "k", "q · k", "score", "− max", "exp", "α", "", "v"], shown.map(j => ({pick: () => pick({token: j}),
-      on: j === c.i, cells: [`${j} ${word(j)}`, h("span.f", null, some(c.k(j), 3)), dot(c.q, c.k(j)), c.s[j], c.s[j] - max,
+    table(["key", "k", "q · k", "score", "− max", "exp", "α", "", "v"], shown.map(j => ({pick: own() && (() => pick({token: j})),
+      on: own() && j === c.i, cells: [`${j} ${key(j)}`, h("span.f", null, some(c.k(j), 3)), dot(c.q, c.k(j)), c.s[j], c.s[j] - max,
         e[j], c.p[j], bar(c.p[j]), h("span.f", null, some(c.v(j), 3))]}))));
   if (shown.length < c.p.length) box.append(h("p", null, `The ${shown.length} largest of ${c.p.length} keys.`));
   box.append(h("p", null, `The shares sum to ${sum(c.p).toFixed(6)}${l.sink ? " (a sink takes the rest)" : ""}. `
     + `Their entropy is ${fmt(entropy(c.p))} bits; equal shares would have ${fmt(Math.log2(c.p.length))}.`));
   const j = shown.reduce((a, b) => c.p[b] > c.p[a] ? b : a);
-  box.append(h("h3", null, `The product with ${word(j)}, addend by addend`), h("div.f", null, addends(c.q, c.k(j))));
-  const own = new Float64Array(l.d_value);
-  c.p.forEach((p, j) => c.v(j).forEach((x, d) => own[d] += p * x));
+  box.append(h("h3", null, `The product with ${key(j)}, addend by addend`), h("div.f", null, addends(c.q, c.k(j))));
+  const mine = new Float64Array(l.d_value);
+  c.p.forEach((p, j) => c.v(j).forEach((x, d) => mine[d] += p * x));
   box.append(h("h3", null, "The sum of values"), table(["Σ α v, by hand", "in the model"],
-    [...own.keys()].slice(0, 6).map(d => [own[d], c.pooled[d]])),
+    [...mine.keys()].slice(0, 6).map(d => [mine[d], c.pooled[d]])),
     h("p", null, `All heads side by side go through W_O: ${l.out ? some(tensor(l.out).row(c.i)) : ""} is added to the stream.${O ? ` The first, by row 0 of ${O.weight}:` : ""}`),
     O ? byHand(O, c.i, 0, tensor(O.y).row(c.i)[0]) : "");
 };
@@ -62,15 +62,16 @@ views.query = (box, v) => {
 // ---- heads
 
 views.heads = (box, v) => {
-  const N = doc.tokens.length, H = doc.model.n_head, cell = Math.max(16, Math.min(64, Math.floor(980 / H) - 4));
+  const H = Math.max(...layers.map(l => l.n_head)), cell = Math.max(16, Math.min(64, Math.floor(980 / H) - 4));
   box.append(h("p", null, "A square is what one head does: its rows are queries, its columns the keys they look at. Choose one to enlarge it."));
-  const grid = h("div", {style: `display:grid;gap:3px;grid-template-columns:2.2em repeat(${H},${cell}px);align-items:center`});
+  const grid = h("div", {style: `display:grid;gap:3px;grid-template-columns:${doc.layers ? 6 : 2.2}em repeat(${H},${cell}px);align-items:center`});
   for (const l of v.layers.filter(x => x.probs)) {
-    const t = tensor(l.probs);
-    grid.append(h("span.f", null, String(l.layer)));
-    for (let head = 0; head < l.n_head; head++) {
-      const c = heat(N, N, (i, j) => t.row(i * l.n_head + head)[j] || 0, {top: 1, cell: cell / N,
-        say: () => `layer ${l.layer}, head ${head}`, pick: () => pick({layer: l.layer, head})});
+    const t = tensor(l.probs), N = t.rows / l.n_head, K = t.cols;
+    grid.append(h("span.f", null, doc.layers ? layerName(l.layer) : String(l.layer)));
+    for (let head = 0; head < H; head++) {
+      if (head >= l.n_head) { grid.append(h("span")); continue; }
+      const c = heat(N, K, (i, j) => t.row(i * l.n_head + head)[j] || 0, {top: 1, cell: cell / Math.max(N, K),
+        say: () => `${layerName(l.layer)}, head ${head}`, pick: () => pick({layer: l.layer, head})});
       if (l.layer === at.layer && head === at.head) c.style.outline = "2px solid " + color("b");
       grid.append(c);
     }
@@ -78,14 +79,14 @@ views.heads = (box, v) => {
   box.append(h("div.wide", {style: "max-height:70vh"}, grid));
   const big = v.layers.find(l => l.layer === at.layer);
   if (!big || !big.probs) return;
-  const head = Math.min(at.head, big.n_head - 1), t = tensor(big.probs), row = i => t.row(i * big.n_head + head);
+  const head = Math.min(at.head, big.n_head - 1), t = tensor(big.probs), N = doc.tokens.length, K = t.cols, row = i => t.row(i * big.n_head + head);
   const bits = Array.from({length: N}, (_, i) => entropy(row(i)));
-  const cellBig = Math.max(4, Math.min(26, Math.floor(560 / N)));
+  const cellBig = Math.max(4, Math.min(26, Math.floor(560 / Math.max(N, K))));
   const names = h("div", {style: `font-size:${Math.min(12, cellBig)}px;line-height:${cellBig}px;text-align:right`},
     cellBig >= 10 ? doc.tokens.map((_, i) => h("div", {style: `height:${cellBig}px`}, word(i).slice(0, 12))) : null);
-  box.append(h("h3", null, `Layer ${at.layer}, head ${head}: mean entropy ${fmt(sum(bits) / N)} bits`),
-    wide(h("div", {style: "display:flex;gap:6px"}, names, heat(N, N, (i, j) => row(i)[j] || 0, {top: 1, cell: cellBig,
-      say: (i, j) => j < row(i).length ? `${word(i)} → ${word(j)}: ${full(row(i)[j])}` : `${word(i)} does not see ${word(j)}`,
+  box.append(h("h3", null, `Rows of ${layerName(at.layer)}, head ${head}: mean entropy ${fmt(sum(bits) / N)} bits`),
+    wide(h("div", {style: "display:flex;gap:6px"}, names, heat(N, K, (i, j) => row(i)[j] || 0, {top: 1, cell: cellBig,
+      say: (i, j) => j < row(i).length ? `${word(i)} → ${key(j)}: ${full(row(i)[j])}` : `${word(i)} does not see ${key(j)}`,
       pick: i => pick({token: i})}))));
   if (!big.q || !big.k) return;
   // The neuron view: which columns of q and k make the scores.
@@ -93,9 +94,9 @@ views.heads = (box, v) => {
   const seen = strongest(row(at.token), 24), products = seen.map(j => part(keys.row(j), g, l.d_key).map((x, d) => x * q[d]));
   box.append(h("h3", null, `q ⊙ k of ${word(at.token)}: rows are keys, columns the ${l.d_key} columns of the head`),
     wide(h("div", {style: "display:flex;gap:6px"}, h("div", {style: "font-size:11px;line-height:14px;text-align:right"},
-      seen.map(j => h("div", {style: "height:14px"}, word(j).slice(0, 12)))),
+      seen.map(j => h("div", {style: "height:14px"}, key(j).slice(0, 12)))),
       heat(seen.length, l.d_key, (r, d) => products[r][d], {signed: true, cell: 14,
-        say: (r, d) => `${word(seen[r])}, column ${d}: ${fmt(q[d])} · ${fmt(part(keys.row(seen[r]), g, l.d_key)[d])} = ${fmt(products[r][d])}`}))));
+        say: (r, d) => `${key(seen[r])}, column ${d}: ${fmt(q[d])} · ${fmt(part(keys.row(seen[r]), g, l.d_key)[d])} = ${fmt(products[r][d])}`}))));
 };
 
 // ---- mask
@@ -104,11 +105,11 @@ views.mask = (box, v) => {
   const l = layerOf(v.layers, box);
   if (!l) return;
   const N = doc.tokens.length, sees = (i, j) => !l.causal || (j <= i && (!l.window || j > i - l.window));
-  const layers = [...new Set(v.windows)];
-  box.append(h("p", null, (l.causal ? "Causal: a token sees itself and what is before it." : "Every token sees every token.")
+  const kinds = [...new Set(v.windows)];
+  box.append(h("p", null, (l.causal ? "Causal: a token sees itself and what is before it." : own() ? "Every token sees every token." : "Every token sees every token of the source.")
     + (l.window ? ` A window: at most ${l.window} keys, itself included.` : "")
-    + (layers.length > 1 ? ` Layers with a window: ${v.windows.map((w, i) => w ? i : null).filter(i => i !== null).join(", ")}.` : "")),
-    wide(heat(N, N, (i, j) => sees(i, j) ? 1 : 0, {top: 1, say: (i, j) => `${word(i)} ${sees(i, j) ? "sees" : "does not see"} ${word(j)}`,
+    + (kinds.length > 1 ? ` Layers with a window: ${v.windows.map((w, i) => w ? i : null).filter(i => i !== null).join(", ")}.` : "")),
+    wide(heat(N, doc.keys.length, (i, j) => sees(i, j) ? 1 : 0, {top: 1, say: (i, j) => `${word(i)} ${sees(i, j) ? "sees" : "does not see"} ${key(j)}`,
       pick: i => pick({token: i})})));
   if (!l.causal) return;
   const i = at.token < N - 1 ? at.token : Math.floor(N / 2), c = chosen(l, i), all = Array.from({length: N}, (_, j) => dot(c.q, c.k(j)) * l.scale);
@@ -128,32 +129,32 @@ views.root = (box, v) => {
   const l = layerOf(v.layers, box);
   if (!l) return;
   const c = chosen(l), N = doc.tokens.length, raw = [], q = tensor(l.q), keys = tensor(l.k), g = groupOf(l, c.head);
-  for (let i = 0; i < N; i++) for (let j = 0; j <= (l.causal ? i : N - 1); j++)
+  for (let i = 0; i < N; i++) for (let j = 0; j <= (l.causal ? i : keys.rows - 1); j++)
     raw.push(dot(part(q.row(i), c.head, l.d_key), part(keys.row(j), g, l.d_key)));
   const spread = x => { const m = sum(x) / x.length; return sum(x.map(a => (a - m) ** 2)) / x.length; };
   const soft = x => { const m = Math.max(...x), e = x.map(a => Math.exp(a - m)), t = sum(e); return e.map(a => a / t); };
   const scaled = raw.map(x => x * l.scale);
-  const own = Array.from(c.p, (_, j) => dot(c.q, c.k(j)));
+  const mine = Array.from(c.p, (_, j) => dot(c.q, c.k(j)));
   box.append(h("p", null, `If the ${l.d_key} columns of q and k were independent with variance 1, q · k would have variance ${l.d_key}, `
     + `and the softmax would give nearly everything to one key. Times ${fmt(l.scale)} the variance is divided by ${fmt(1 / l.scale ** 2)}.`),
     table(["", "variance", "entropy of the row, bits", "largest share"], [
-      ["q · k", spread(raw), entropy(soft(own)), Math.max(...soft(own))],
+      ["q · k", spread(raw), entropy(soft(mine)), Math.max(...soft(mine))],
       [`times ${fmt(l.scale)}`, spread(scaled), entropy(c.p), largest(c.p)]]),
-    h("h3", null, `All ${raw.length} products of layer ${l.layer}, head ${c.head}`),
+    h("h3", null, `All ${raw.length} products of ${layerName(l.layer)}, head ${c.head}`),
     histogram(raw, 24, {xlabel: "q · k"}));
 };
 
 // ---- shared heads
 
 views.shared = (box, v) => {
-  const E = v.d_head, L = doc.model.n_layer, H = v.n_head;
+  const E = v.d_head, pair = E + v.d_value, L = doc.model.n_layer, H = v.n_head;
   box.append(h("p", null, v.latent ? `All ${H} query heads read the same cached row of a latent and a rotary key.`
     : v.n_head_kv === H ? `Every query head has keys of its own (multi-head attention).`
     : `Query head h reads key head ⌊h / ${H / v.n_head_kv}⌋: ${H} query heads share ${v.n_head_kv}. Nothing is repeated in memory.`));
   if (!v.latent) box.append(wide(heat(v.n_head_kv, H, (k, q) => groupOf(v, q) === k ? 1 : 0, {top: 1, cell: 14,
     say: (k, q) => groupOf(v, q) === k ? `query head ${q} reads key head ${k}` : ""})));
   const shared = v.n_head_kv > 1 && v.n_head_kv < H ? v.n_head_kv : Math.max(1, Math.floor(H / 4));
-  const kinds = [["MHA, each head its own", 2 * H * E * L], [`GQA, ${shared} key heads`, 2 * shared * E * L], ["MQA, one for all", 2 * E * L],
+  const kinds = [["MHA, each head its own", H * pair * L], [`GQA, ${shared} key heads`, shared * pair * L], ["MQA, one for all", pair * L],
     [v.latent ? "MLA, this model" : "MLA, a latent of 4 d and d/2 rotary", v.latent ? v.cached : 4.5 * E * L]];
   box.append(h("h3", null, "Cached for a token, all layers"), table(["", "numbers", "f16", "for this model's context"],
     kinds.map(([name, n]) => ({on: n === v.cached, cells: [name, h("span.n", null, count(n)), h("span.n", null, bytes(2 * n)),

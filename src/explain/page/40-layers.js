@@ -1,11 +1,5 @@
 // What goes through all layers: the stream with its norms and sums, and the feed forward.
 
-// Numbers of a view that are no tensor, decoded once.
-function series(o, key) {
-  if (typeof o[key] === "string") o[key] = floats(o[key]);
-  return o[key];
-}
-
 // One norm by hand, for the chosen token.
 function normByHand(o) {
   const X = tensor(o.x).row(at.token), Y = tensor(o.y).row(at.token), layer = o.op === "layernorm", mean = layer ? sum(X) / X.length : 0;
@@ -15,24 +9,25 @@ function normByHand(o) {
 }
 
 views.residual = (box, v) => {
-  const i = at.token, N = doc.tokens.length, rms = v.norms[0] && v.norms[0].op === "rmsnorm", mine = v.norms.filter(o => o.layer === at.layer), whole = mine.find(o => tensor(o.x));
+  const i = at.token, N = doc.tokens.length, rms = v.norms[0] && v.norms[0].op === "rmsnorm", mine = v.norms.filter(o => o.layer === at.block), whole = mine.find(o => tensor(o.x));
   box.append(note("Each block adds to the stream: x + attention, then x + feed forward. " + (mine.some(o => o.name.includes("attn_output_norm"))
       ? "Here a norm follows each sum. " : "What one layer writes, later ones can read. ")
     + (rms ? "RMSNorm brings each row to one scale." : "LayerNorm brings each row to mean 0 and variance 1.")),
     h("div.f", null, rms ? "y = x / √(mean(x²) + ε) · w" : "y = (x − mean) / √(variance + ε) · w + b"),
-    h("h3", null, `Norms of layer ${at.layer}, row of ${word(i)}`), table(["norm", "of", "mean", "RMS", "mean after", "RMS after"],
+    h("h3", null, `Norms of ${layerName(at.block)}, row of ${word(i)}`), table(["norm", "of", "mean", "RMS", "mean after", "RMS after"],
       mine.map(o => [o.name, o.of, ...["mean_before", "rms_before", "mean_after", "rms_after"].map(k => series(o, k)[i])])), whole ? normByHand(whole) : "");
-  const names = [...new Set(v.sums.map(s => s.branch))], ends = v.sums.filter((s, k) => k + 1 === v.sums.length || v.sums[k + 1].layer !== s.layer);
-  const lines = names.map((b, k) => { const s = v.sums.filter(x => x.branch === b);
-    return {x: s.map(x => x.layer), y: s.map(x => series(x, "h")[i] / series(x, "y")[i]), class: "abc"[k % 3], dots: s.length === 1}; });
+  const sums = v.sums.filter(s => stackOf(s.layer) === stackOf(at.block)), names = [...new Set(sums.map(s => s.branch))];
+  const ends = sums.filter((s, k) => k + 1 === sums.length || sums[k + 1].layer !== s.layer), number = s => layers[s.layer].number;
+  const lines = names.map((b, k) => { const s = sums.filter(x => x.branch === b);
+    return {x: s.map(number), y: s.map(x => series(x, "h")[i] / series(x, "y")[i]), class: "abc"[k % 3], dots: s.length === 1}; });
   box.append(h("div.row", null, h("div", null, h("h3", null, "Share of each branch, by layer: |branch| / |sum|"),
       h("div", null, names.map((b, k) => h("span", {style: `color:var(--${"abc"[k % 3]});margin-right:1em`}, "— " + b))), plot(lines, {xlabel: "layer", zero: true})),
-    h("div", null, h("h3", null, "RMS of the stream after each layer"), plot([{x: ends.map(s => s.layer), y: ends.map(s => series(s, "y")[i])}], {xlabel: "layer", zero: true}))),
-    h("h3", null, `Sums of layer ${at.layer}`), table(["branch", "RMS of x", "of the branch", "of the sum", "share", "cos(x, branch)"], v.sums.filter(s => s.layer === at.layer).map(s => {
+    h("div", null, h("h3", null, "RMS of the stream after each layer"), plot([{x: ends.map(number), y: ends.map(s => series(s, "y")[i])}], {xlabel: "layer", zero: true}))),
+    h("h3", null, `Sums of ${layerName(at.block)}`), table(["branch", "RMS of x", "of the branch", "of the sum", "share", "cos(x, branch)"], sums.filter(s => s.layer === at.block).map(s => {
       const [x, b, y] = ["x", "h", "y"].map(k => series(s, k)[i]); return [s.branch, x, b, y, b / y, (y * y - x * x - b * b) / (2 * x * b)]; })),
     note("Cosine near 0: the branch writes something new. Below 0: it takes away what is there."),
     h("h3", null, "RMS of the stream: layers × tokens"), wide(heat(ends.length, N, (l, t) => series(ends[l], "y")[t], {cell: Math.max(6, Math.min(18, Math.floor(700 / Math.max(N, ends.length)))),
-      say: (l, t) => `layer ${ends[l].layer}, ${word(t)}: ${fmt(series(ends[l], "y")[t])}`, pick: (l, t) => pick({layer: ends[l].layer, token: t})})),
+      say: (l, t) => `${layerName(ends[l].layer)}, ${word(t)}: ${fmt(series(ends[l], "y")[t])}`, pick: (l, t) => pick({layer: ends[l].layer, token: t})})),
     note("In trained decoders the first token often has by far the largest row."));
 };
 
@@ -50,7 +45,7 @@ function drawCurve(l, pre, act) {
 }
 
 views.feed_forward = (box, v) => {
-  const l = layerOf(v.layers, box), i = at.token;
+  const l = layerOf(v.layers, box, at.block), i = at.token;
   if (!l) return;
   if (l.experts) drawExperts(box, l);
   if (!l.up) return;
@@ -63,7 +58,7 @@ views.feed_forward = (box, v) => {
     note(`Each token alone: ${D} numbers become ${F} neurons (${fmt(F / D)} times), an activation bends them, ${D} come out.` + (gate ? " A gate says how much of each passes." : "")),
     h("div.f", null, (gate ? `y = W_down (${a}(W_gate x) ⊙ W_up x)` : `y = W_down ${a}(W_up x + b) + b`) + `    ${count((gate ? 3 : 2) * F * D)} weights\n`
       + (l.input ? `x = [${few(tensor(l.input).row(i), 5)}]\n` : "") + `y = [${few(y, 5)}]   |y| = ${fmt(norm(y))}`));
-  box.append(h("div.row", null, h("div", null, h("h3", null, `Strongest neurons of ${word(i)}, layer ${l.layer}`),
+  box.append(h("div.row", null, h("div", null, h("h3", null, `Strongest neurons of ${word(i)}, ${layerName(l.layer)}`),
     table(["neuron", ...(gate ? ["gate", a, "up", "product"] : ["up", a]), "|column|", "adds"], order.slice(0, 12).map(k =>
       [plain(k), pre[k], act.row(i)[k], ...(gate ? [up.row(i)[k], H[k]] : []), length[k], force[k]])),
     note(`A neuron adds its ${gate ? "product" : a} times its column of W_down. Half of all squares comes from ${half} of ${F} neurons.`)), drawCurve(l, pre, act.row(i))));

@@ -1,7 +1,7 @@
 // The cache, the output, beams, and the cost.
 
 views.cache = (box, v) => {
-  const n = v.cached, m = doc.model, N = doc.tokens.length;
+  const n = v.cached, m = doc.model, N = target.length;
   box.append(h("p", null, `Keys and values of a token do not change, so they are computed once and kept: `
     + `${v.streams.map(s => `${s.width} numbers of ${s.name}`).join(", ")} in each of ${m.n_layer} layers. Token t then computes 1 row and reads t rows; `
     + `without a cache all t rows are computed again.`),
@@ -9,7 +9,8 @@ views.cache = (box, v) => {
       [`${t}`, h("span.n", null, "1"), h("span.n", null, String(t)), h("span.n", null, String(t))])),
     table(["type of the cache", "bytes a token", "this text", `context of ${m.n_ctx}`], [["f32", 4], ["f16, bf16", 2], ["q8_0", 34 / 32]].filter(t => t[1] >= 2 || v.streams.every(s => s.width % 32 === 0)).map(([name, b]) =>
       [name, ...[1, N, m.n_ctx].map(t => h("span.n", null, bytes(n * b * t)))])));
-  drawRows(box, v);
+  if (stackOf(at.layer) === "encoder") box.append(note("The encoder needs no cache: it reads its text once."));
+  else drawRows(box, v);
   if (!v.times.length) return;
   box.append(h("h3", null, "Measured when this page was made"), table(["token", "with a cache, ms", "without, ms", "ratio"],
     v.times.map(p => [`${p.t}`, p.with * 1e3, p.without * 1e3, p.without / p.with])),
@@ -19,11 +20,11 @@ views.cache = (box, v) => {
 
 // The rows of K and V that one key head has before and after the chosen token.
 function drawRows(box, v) {
-  const l = layerOf(v.layers, box), t = at.token;
+  const l = layerOf(v.layers, box, at.block), t = at.token;
   if (!l) return;
   const g = groupOf(l, Math.min(at.head, l.n_head - 1)), first = Math.max(0, t - 6);
   const row = (name, j) => { const x = tensor(name); return h("span.f", null, some(part(x.row(j), g, x.cols / l.n_head_kv), 4)); };
-  box.append(h("h3", null, `Layer ${l.layer}, key head ${g}: ${word(t)} is appended`), table(["row", "", l.v ? "k" : "latent and rotary key", ...(l.v ? ["v"] : []), ""],
+  box.append(h("h3", null, `${layerName(l.layer)}, key head ${g}: ${word(t)} is appended`), table(["row", "", l.v ? "k" : "latent and rotary key", ...(l.v ? ["v"] : []), ""],
     Array.from({length: t + 1 - first}, (_, i) => first + i).map(j => ({on: j === t, pick: () => pick({token: j}), cells: [plain(j), word(j), row(l.k, j),
       ...(l.v ? [row(l.v, j)] : []), j < t ? "as before" : "new"]}))),
     note(`${t} ${t === 1 ? "row" : "rows"} before, ${t + 1} after${first ? "; the first are not listed" : ""}. The new query reads ${l.window ? `the last ${l.window}` : "all"} of them.`));
@@ -33,11 +34,11 @@ function drawRows(box, v) {
 
 const draw = {};
 views.output = (box, v) => {
-  const z = floats0(v.logits), generates = doc.model.causal;
+  const z = floats0(v.logits), m = doc.model, generates = m.causal;
   if (draw.temperature === undefined) Object.assign(draw, {temperature: v.temperature || 1, k: v.top_k || 40, p: v.top_p || 1});
-  box.append(h("p", null, (generates ? `${word(doc.tokens.length - 1)} is followed by` : `At token ${v.row}, ${word(v.row)}:`)
-    + ` one logit for each of ${z.length} tokens. They are divided by the temperature τ; the softmax makes probabilities of them; top-k keeps the k `
-    + `most probable, top-p the fewest that have p together; one of those is drawn.`));
+  box.append(h("p", null, (generates ? `${spelled(target, target.length - 1)} is followed by` : v.labels ? "The head reads its row:" : `At token ${v.row}, ${word(v.row)}:`)
+    + ` one logit for each of ${z.length} ${v.labels ? "classes; the softmax makes probabilities of them." : `tokens. They are divided by the temperature τ; the softmax makes probabilities of them; top-k keeps the k `
+    + "most probable, top-p the fewest that have p together; one of those is drawn."}`));
   const H = v.head, r = H && Math.min(v.row, tensor(H.x).rows - 1);
   if (H) box.append(h("div.f", null, `h = [${few(tensor(H.x).row(r), 6)}]   ${H.x}, ${generates ? "last row" : `row ${r}`}`), note((v.tied
     ? "The head is tied: its matrix is the table of embeddings" : `The head has a matrix of its own, ${H.weight}`) + `, and a logit is h times a row of it. That of ${letters(v.best[0].text)}:`),
@@ -49,17 +50,17 @@ views.output = (box, v) => {
     while (n < kept.length && (n === 0 || has < draw.p * of)) has += kept[n++];
     out.replaceChildren(table(["token", "id", "logit", "/ τ", "softmax", "kept and drawn with", ""], v.best.slice(0, Math.min(Math.max(n, 8), 24)).map((b, i) =>
       ({on: i < n, cells: [letters(b.text), h("span.n", null, String(b.id)), b.z, b.z / draw.temperature, p[i], i < n ? p[i] / has : "–", bar(i < n ? p[i] / has : 0)]}))),
-      h("p", null, `${n} of ${z.length} tokens remain${draw.k > v.best.length ? `, of the ${v.best.length} listed` : ""}.`));
+      h("p", null, `${n} of ${z.length} remain${draw.k > v.best.length ? `, of the ${v.best.length} listed` : ""}.`));
   };
   const set = name => x => { draw[name] = x; again(); };
-  box.append(h("div.row", null, slider("temperature", .1, 2, .05, draw.temperature, set("temperature")),
-    slider("top-k", 1, v.best.length, 1, draw.k, set("k")), slider("top-p", .05, 1, .01, draw.p, set("p"))), out);
+  box.append(h("div.row", null, v.labels ? "" : slider("temperature", .1, 2, .05, draw.temperature, set("temperature")),
+    v.labels ? "" : slider("top-k", 1, v.best.length, 1, draw.k, set("k")), v.labels ? "" : slider("top-p", .05, 1, .01, draw.p, set("p"))), out);
   again();
   if (v.stages) box.append(h("h3", null, `The sampler's own stages, seed ${v.sampler_seed}`), table(["stage", "remain", "best", "score", "p", "u"],
     v.stages.map(s => [s.name, h("span.n", null, String(s.remain)), s.drawn ? `drawn: ${letters(s.drawn.text)}` : letters(s.best[0].text),
       s.best[0].score, s.best[0].p, s.u === undefined ? "" : s.u])));
   if (v.lens.length) box.append(h("h3", null, "Logit lens: the head applied after each layer"),
-    table(["layer", "most probable", "p", "then"], v.lens.map(l => ({on: l.layer === at.layer, pick: () => pick({layer: l.layer}),
+    table(["layer", "most probable", "p", "then"], v.lens.map(l => ({on: l.layer === layers[at.layer].number, pick: () => pick({layer: layers.length > m.n_layer ? layers.length - 2 * m.n_layer + l.layer : l.layer}),
       cells: [`${l.layer}`, letters(l.best[0].text), l.best[0].p, l.best.slice(1).map(b => `${letters(b.text)} ${fmt(b.p)}`).join("   ")]}))));
 };
 const floats0 = t => typeof t.data === "string" ? (t.data = floats(t.data)) : t.data;
@@ -95,7 +96,9 @@ views.cost = (box, v) => {
     h("p", null, `This forward over ${N} tokens: ${count(Math.round(v.forward_flops))}FLOP.`));
   const lines = [["scores and sums of a layer, n² d", `4 · ${N}² · ${m.n_head * m.d_head} = ${count(4 * N * N * m.n_head * m.d_head)}FLOP, half of it under a causal mask`],
     ["cache, 2 L K E a token", `2 · ${L} · ${m.n_head_kv} · ${m.d_head} = ${count(2 * L * m.n_head_kv * m.d_head)} numbers`]];
-  if (!m.n_expert) lines.unshift(["projections of a layer", `${D} · ${qkv} + ${m.n_head * m.d_head} · ${D} = ${count(D * qkv + m.n_head * m.d_head * D)} parameters`],
+  if (doc.source) { const S = doc.source.length, w = m.n_head * m.d_head;
+    lines[0] = ["scores and sums of a decoder's layer", `4 · ${N} · (${N} / 2 + ${S}) · ${w} = ${count(4 * N * (N / 2 + S) * w)}FLOP: its own text, and the source`]; }
+  else if (!m.n_expert && F) lines.unshift(["projections of a layer", `${D} · ${qkv} + ${m.n_head * m.d_head} · ${D} = ${count(D * qkv + m.n_head * m.d_head * D)} parameters`],
     ["feed forward of a layer", `${v.gated ? 3 : 2} · ${D} · ${F} = ${count((v.gated ? 3 : 2) * D * F)} parameters`]);
   box.append(h("h3", null, "The formulas, with this model's numbers"), table(null, lines.map(([a, b]) => [a, b])));
 };

@@ -33,7 +33,8 @@
 /* State of PCRE2's allocator. `err` is set while a call may report. */
 typedef struct lender {
     mem *mem;
-    weft_error *err;
+    weft_error *err; /* of the call that makes the pattern; NULL in a search */
+    weft_error why;  /* of a search: why memory was refused */
     bool refused;
 } lender;
 
@@ -61,7 +62,7 @@ struct regex_scratch {
 static void *lend(size_t size, void *ud)
 {
     lender *l = ud;
-    void *block = mem_alloc(l->mem, size, "a pattern", l->err);
+    void *block = mem_alloc(l->mem, size, "a pattern", l->err ? l->err : &l->why);
     l->refused = l->refused || !block;
     return block;
 }
@@ -135,7 +136,7 @@ static regex *compile_all(const char *translated, size_t n, mem *m, weft_error *
     regex *re = mem_zalloc(m, 1, sizeof *re, "a pattern", err);
     if (!re)
         return NULL;
-    re->lender = (lender){ m, err, false };
+    re->lender = (lender){ .mem = m, .err = err };
     re->general = pcre2_general_context_create(lend, take_back, &re->lender);
     re->from_start = memmem(translated, n, "\\G", 2);
     if (!re->general || compile_both(re, translated, n, err) != WEFT_OK) {
@@ -222,7 +223,7 @@ regex_scratch *regex_scratch_new(mem *m, weft_error *err)
     regex_scratch *s = mem_zalloc(m, 1, sizeof *s, "scratch of patterns", err);
     if (!s)
         return NULL;
-    s->lender = (lender){ m, err, false };
+    s->lender = (lender){ .mem = m, .err = err };
     s->general = pcre2_general_context_create(lend, take_back, &s->lender);
     s->fast = s->general ? pcre2_match_context_create(s->general) : NULL;
     s->counting = s->fast ? pcre2_match_context_create(s->general) : NULL;
@@ -329,7 +330,10 @@ int regex_find(const regex *re, regex_scratch *s, const char *text, size_t n, si
     if (rc == PCRE2_ERROR_NOMATCH)
         return 0;
     if (rc < 0) {
-        if (rc != GAVE_UP)
+        /* The interpreter takes memory while it searches; machine code has its stack. */
+        if (rc == PCRE2_ERROR_NOMEMORY && err)
+            *err = s->lender.why;
+        else if (rc != GAVE_UP)
             say(err, WEFT_EUNSUPPORTED, rc, "a pattern is too slow");
         return -1;
     }

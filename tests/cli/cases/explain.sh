@@ -11,6 +11,34 @@ try "$WEFT" explain "$GOLDEN/../../models/shakespeare.gguf"
 try "$WEFT" explain "$GOLDEN/../../models/shakespeare.gguf" "ROMEO" --only heds
 try "$WEFT" explain "$GOLDEN/../../models/shakespeare.gguf" "ROMEO" --layer 3
 try "$WEFT" explain "$GOLDEN/../../models/shakespeare.gguf" "ROMEO" --token 9
-try "$WEFT" explain "$GOLDEN/bart" --ids 1,5
+"$WEFT" explain "$GOLDEN/bart" --ids 4,5,6 --target-ids 9,10 --only encoder-decoder --json | tr ',{' '\n\n' | grep -E '"(stack|name|rows|cols)"'
+"$WEFT" explain "$GOLDEN/bart" --ids 4,5,6 --only tokens --json | grep -o '"source":\[.*"layers"' | grep -o '"id":[0-9]*'
+"$WEFT" explain "$GOLDEN/bahdanau" --ids 4,5,6 --target-ids 9,10 --only heads,residual,cache --json | grep -o '"why_not":"[^"]*"'
+"$WEFT" explain "$GOLDEN/vit" "$GOLDEN/images/photo.png" --only picture,tokens --json | grep -oE '"(why_not|patch|n_lead|token)":("[^"]*"|[0-9]*)'
+try "$WEFT" explain "$GOLDEN/bart" --ids 4,5 --target-ids 9 --target word
+try "$WEFT" explain "$GOLDEN/gpt2" --ids 4,5 --target-ids 9
+try "$WEFT" explain "$GOLDEN/bart" --ids 4,5 --layer 2
+try "$WEFT" explain "$GOLDEN/vit" --ids 4,5
+try "$WEFT" explain "$GOLDEN/vit" missing.png
 try "$WEFT" explain "$GOLDEN/../../models/shakespeare.gguf" "ROMEO" -o missing/page.html
 try "$WEFT" explain nothing.gguf "ROMEO"
+try "$WEFT" explain "$GOLDEN/../../models/shakespeare.gguf" "ROMEO: I love" --train
+try "$WEFT" explain "$GOLDEN/gpt2" --ids 4,5,6 --target-ids 7
+try "$WEFT" explain "$GOLDEN/gpt2" --ids 4,5,6 --target the --train
+try "$WEFT" explain "$GOLDEN/bert-fill" --ids 4,5,6 --target-ids 7,8 --train
+"$WEFT" explain "$GOLDEN/gpt2" --ids 4,5,6 --target-ids 7,8 --train --only objective --json | grep -o '"target":-*[0-9]*'
+"$WEFT" explain --kernels "$GOLDEN/points.csv" -o kernels.html 2>&1 | sed 's/[0-9.]* MB/N MB/'
+"$WEFT" explain --kernels "$GOLDEN/points.csv" --json -o kernels.json 2>&1 >out | sed 's/[0-9.]* MB/N MB/'
+wc -c <out
+# /dev/stdout has the JSON and nothing else.
+"$WEFT" explain --kernels "$GOLDEN/points.csv" --json -o /dev/stdout 2>err | tail -c 3
+"$WEFT" explain --kernels "$GOLDEN/points.csv" --json | grep -o '"rms_error":[0-9]*.[0-9]'
+"$WEFT" explain --kernels "$GOLDEN/points.csv" --json | grep -o '"name":"[a-z]*"' | sort
+printf 'x,y\n1,2\nabc,3\n' >bad.csv
+try "$WEFT" explain --kernels bad.csv
+try "$WEFT" explain --kernels bad.csv a-model
+for option in --train --all '--layer 1' '--head 1' '--token 0' '--ids 1,2' '--target the' '--target-ids 1' '--only heads' '-m a-model' '-p text'; do
+    "$WEFT" explain --kernels "$GOLDEN/points.csv" $option 2>&1 | head -1
+done
+try "$WEFT" explain "$GOLDEN/bart" --ids 4,5 --target-ids ''
+try "$WEFT" explain "$GOLDEN/gpt2" --ids 4,5 --target-ids x --train

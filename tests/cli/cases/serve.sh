@@ -3,6 +3,7 @@ case $("$WEFT" --version) in
 *libmicrohttpd*) ;;
 *) echo "SKIP this build has no server"; exit 0 ;;
 esac
+export WEFT_SANDBOX=off # sanitizers make calls of their own; serve_sandbox.c has it on
 # It listens while the model loads, so that line may come before or after the error.
 loading() { grep -v listening; }
 try "$WEFT" serve
@@ -26,3 +27,15 @@ printf 'a key-of-a-user\na key-of-another\n' >keys
 try "$WEFT" serve m.gguf --api-key-file keys
 try "$WEFT" serve m.gguf --port 0 | loading
 try "$WEFT" serve "$GOLDEN/t5" --port 0 | loading
+# A port that is not free leaves an old record alone.
+echo old >record
+"$WEFT" serve "$GOLDEN/../../models/shakespeare.gguf" --record-steps record --host 192.0.2.1 --insecure --port 1 2>/dev/null
+echo "-> $?"
+cat record
+# A weight of the settings may be for a model that the command line has replaced; one of the command line may not.
+(export WEFT_MODEL=a=other.gguf WEFT_WEIGHT=a=2; try "$WEFT" serve "$GOLDEN/t5" --port 0) | loading
+try "$WEFT" serve "$GOLDEN/t5" --weight a=2
+try "$WEFT" serve "$GOLDEN/t5" --parallel 64 --batch-size 32
+# A forward has room for all that run.
+"$WEFT" serve "$GOLDEN/t5" --port 0 --parallel 512 --record-steps record 2>/dev/null
+cat record

@@ -17,4 +17,12 @@ try "$WEFT" trace "$GOLDEN/llama-gqa" --ids 1 --npy missing/directory
 touch file
 try "$WEFT" trace "$GOLDEN/llama-gqa" --ids 1 --npy file
 try "$WEFT" trace "$GOLDEN/llama-gqa" --ids 9999
+# The cache is f32 unless an option or a setting says otherwise; a coarser one changes the numbers.
+WEFT_KV_TYPE=bf16 "$WEFT" trace "$GOLDEN/llama-gqa" --ids 1,5,7 --only output --json >set
+for kv in '' f32 f16 bf16; do
+    "$WEFT" trace "$GOLDEN/llama-gqa" --ids 1,5,7 --only output --json ${kv:+--kv-type $kv} >"kv.$kv"
+done
+for kv in f32 f16 bf16; do cmp -s kv. "kv.$kv" && echo "$kv is the default"; done
+cmp set kv.bf16 && echo "WEFT_KV_TYPE counts"
+for command in trace eval run; do "$WEFT" help all $command | grep -A 1 -e --kv-type; done
 try "$WEFT" help trace

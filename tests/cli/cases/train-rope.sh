@@ -10,4 +10,4 @@ grep -e position -e rope run/config.json
 "$WEFT" eval run.gguf text 2>/dev/null | grep NLL >gguf
 cmp directory gguf && awk '{ exit !($2 < 1.2) }' directory && echo "both forms score the same, and it has learned"
 try "$WEFT" train -d text -o other --arch llama --positions rope -n 1
-try "$WEFT" train -d text -o other --positions sinusoidal -n 1
+try "$WEFT" train -d text -o other --positions alibi -n 1

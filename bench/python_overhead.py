@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""python_overhead.py - the time of a generation that is not in the library, as a share of all.
+
+    build/tools/random_model --shape 135m --type q8_0 135m.gguf
+    WEFT_LIBRARY=build/libweft.so.1 PYTHONPATH=python python3 bench/python_overhead.py 135m.gguf [TOKENS [TEXTS]]
+
+Inside: the forwards, less the callbacks that they make. Outside: callbacks, the queue, threads that hand over to each other.
+"""
+import statistics
+import sys
+import time
+
+import weft
+from weft import _api, engine
+
+clock = time.perf_counter
+inside = 0.0
+
+
+def timed(fn, sign):
+    """`fn`, whose time counts as inside, or where it calls back, as outside."""
+
+    def run(*args):
+        global inside
+        began = clock()
+        try:
+            return fn(*args)
+        finally:
+            inside += sign * (clock() - began)
+
+    return run
+
+
+real_step = engine.lib.weft_scheduler_step
+mine = engine._here
+token = _api.weft_generate_fn(timed(lambda number, t: mine.requests[number].take(engine.Request.token, t.contents), -1))
+done = _api.weft_done_fn(timed(lambda number, i, e: mine.requests.pop(number).finish(i.contents, e.contents), -1))
+
+
+def main():
+    global inside
+    n_token = int(sys.argv[2]) if len(sys.argv) > 2 else 60
+    n_text = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    engine.lib.weft_scheduler_step = timed(real_step, 1)
+    engine._token, engine._done = token, done
+    model = weft.Model(sys.argv[1], load="map", n_ctx=max(256, 16 + n_token))
+    shares, tokens = [], n_token * n_text
+    for k in range(7):
+        inside, began = 0.0, clock()
+        requests = [model._request([7 + i] * 16, dict(max_new_tokens=n_token, ignore_end=True)) for i in range(n_text)]
+        engine.together(requests)
+        seconds = clock() - began
+        if k > 0:
+            shares.append((1 - inside / seconds, seconds))
+    share = statistics.median(s for s, _ in shares)
+    seconds = statistics.median(s for _, s in shares)
+    print(f"{n_text} text(s) of {n_token} tokens: {tokens / seconds:.1f} tokens/s; outside the library {100 * share:.2f} % "
+          f"({1e6 * share * seconds / tokens:.0f} us a token)")
+    return share > 0.01
+
+
+sys.exit(main())

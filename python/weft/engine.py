@@ -1,0 +1,426 @@
+"""Generation from any number of threads: one engine, one scheduler, one thread that runs its forwards.
+
+Calls that arrive while others run share their forwards, so that threads batch. Each gets the text it would get alone."""
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import itertools
+import os
+import queue
+import threading
+import time
+import weakref
+from dataclasses import dataclass, field
+from typing import List, Optional, Tuple
+
+from . import _api
+from ._lib import InvalidError, call, check_fork, error, ids_of, lib, sized, text_of
+
+_FINISH = {
+    _api.WEFT_FINISH_NONE: "none", _api.WEFT_FINISH_END: "end", _api.WEFT_FINISH_STOP: "stop",
+    _api.WEFT_FINISH_LENGTH: "length", _api.WEFT_FINISH_CONTEXT: "context", _api.WEFT_FINISH_CALLER: "caller",
+}
+
+
+@dataclass
+class Generation:
+    """A text that a model generated; str() of it is the text."""
+
+    text: str = ""
+    ids: List[int] = field(default_factory=list)
+    finish: str = "none"  # "end", "stop", "length", "context", or "caller": it was cancelled
+    n_prompt: int = 0
+    n_reused: int = 0  # tokens of the prompt whose keys and values were cached
+    prompt_seconds: float = 0.0
+    generate_seconds: float = 0.0
+    logprobs: Optional[List[List[Tuple[int, float]]]] = None  # of each token: itself, then the best ones
+    prompt_logprobs: Optional[List[Optional[List[Tuple[int, float]]]]] = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+# Callbacks find their request by its number, in the table of the loop whose thread they run in, so that a request makes no
+# machine code of its own. A request is in the table from its submission to `_done`, and with it all that the library uses:
+# options, constraint, tokenizer.
+_here = threading.local()
+_numbers = itertools.count(1)
+
+
+_string_at = ctypes.string_at
+
+
+def _decode(piece: bytes) -> str:
+    return piece.decode("utf-8", "replace")
+
+
+def _logprobs(pointer, n):
+    return [(p.id, p.logprob) for p in pointer[:n] if p.id >= 0]
+
+
+@_api.weft_generate_fn
+def _token(number, token):
+    return _here.requests[number].take(Request.token, token.contents)
+
+
+@_api.weft_prompt_fn
+def _prompt(number, i, id_, logprobs):
+    _here.requests[number].take(Request.prompt, logprobs)
+
+
+@_api.weft_done_fn
+def _done(number, info, err):
+    r = _here.requests.pop(number)
+    r.what, r.kept = None, ()  # here rather than in the caller's thread, where Ctrl-C may come in the middle of a finalizer
+    try:
+        r.finish(info.contents, err.contents)
+    except BaseException as e:  # a caller that waits must hear of it
+        r.end(e)
+
+
+class Request:
+    """One generation: its texts arrive in the loop's thread, and are waited for in the caller's."""
+
+    def __init__(self, loop: "_Loop", n_top: int, listen=None):
+        self.loop, self.n_top, self.listen = loop, n_top, listen
+        self.result = Generation(logprobs=[] if n_top else None)
+        self.pieces, self.raised, self.failure, self.cancelled = [], None, None, False
+        # Ctrl-C may come anywhere in a caller's thread, and locks of Python code (Event, Condition) may stay locked then; this
+        # queue is C code.
+        self.over, self._done = False, queue.SimpleQueue()
+        self.ended = None  # called with the request when it is over
+        self.number = next(_numbers)
+        self.what, self.kept = None, ()  # the weft_request, and what it points to
+        self.id = 0  # the library's number for it; 0: not submitted
+
+    # ---- in the loop's thread
+
+    def take(self, what, *args) -> bool:
+        """What a callback raises ends the request, which raises it; unless it has been cancelled, and nobody listens."""
+        try:
+            return what(self, *args)
+        except BaseException as e:
+            if not self.cancelled:
+                self.raised, self.cancelled = e, True
+            return False
+
+    def token(self, t) -> bool:
+        id_, length = t.id, t.length
+        if id_ >= 0:
+            self.result.ids.append(id_)
+            if self.n_top and t.logprobs:
+                self.result.logprobs.append(_logprobs(t.logprobs, 1 + self.n_top))
+        if length:
+            piece = _string_at(t.text, length)  # decoded at the end, unless somebody listens: a forward waits for this
+            self.pieces.append(piece)
+            if self.listen:
+                self.listen(_decode(piece))
+        return not self.cancelled
+
+    def prompt(self, logprobs) -> None:
+        self.result.prompt_logprobs.append(_logprobs(logprobs, 1 + self.n_top) if logprobs else None)
+
+    def finish(self, info, err):
+        r = self.result
+        r.text, r.finish = "".join(map(_decode, self.pieces)), _FINISH[info.finish]
+        r.n_prompt, r.n_reused = info.n_prompt, info.n_reused
+        r.prompt_seconds, r.generate_seconds = info.prompt_seconds, info.generate_seconds
+        cancelled = self.cancelled and err.code == _api.WEFT_ESTOPPED
+        if cancelled:
+            r.finish = "caller"
+        self.end(self.raised or (error(err) if err.code and not cancelled else None))
+
+    def end(self, failure):
+        if self.over:  # it was abandoned
+            return
+        self.failure, self.over = failure, True
+        if not self.id:  # the library never had it
+            self.what, self.kept = None, ()
+        self._done.put(None)
+        ended, self.ended = self.ended, None  # no cycle, which only the garbage collector would free
+        if ended:
+            ended(self)
+        try:
+            if self.listen:
+                self.listen(None)
+        except Exception:  # who listened has gone: an event loop that is closed
+            pass
+
+    # ---- in any thread
+
+    def start(self):
+        self.loop.start(self)
+
+    def cancel(self):
+        """Takes no lock: the garbage collector calls it, in the middle of anything."""
+        self.cancelled = True
+        self.loop.asked.put(self)
+
+    def wait(self) -> Generation:
+        check_fork(self.loop.pid, "generation")
+        try:
+            while not self.over:
+                self._done.get()
+            self._done.put(None)  # for whoever else waits
+        except BaseException:  # Ctrl-C
+            self.cancel()
+            self._done.put(None)
+            raise
+        if self.failure:
+            raise self.failure
+        return self.result
+
+
+def together(requests: List[Request]) -> List[Generation]:
+    """Starts requests and waits for all; if one fails, or the caller is interrupted, none is left running."""
+    ended = queue.SimpleQueue()
+    try:
+        for r in requests:
+            r.ended = ended.put
+            r.start()
+        for _ in requests:
+            failure = ended.get().failure
+            if failure:
+                raise failure
+    except BaseException:
+        for r in requests:
+            r.cancel()
+        raise
+    return [r.result for r in requests]
+
+
+class _Loop:
+    """Runs the scheduler's forwards while there are requests. Only its thread uses the scheduler: others put requests into a
+    queue, so that neither Ctrl-C nor the garbage collector, which come anywhere, find a lock held or a request half
+    submitted. It has no reference to the Engine, which ends it."""
+
+    def __init__(self, scheduler):
+        self.scheduler, self.pid = scheduler, os.getpid()
+        self.asked = queue.SimpleQueue()  # requests to submit or to cancel; None: the end
+        self.requests = {}  # those that the scheduler has, by number
+        self.closed = self.ended = False
+        self.thread = threading.Thread(target=self.run, name="weft", daemon=True)
+        self.thread.start()
+
+    def run(self):
+        _here.requests = self.requests
+        try:
+            failures = 0
+            while self.take_asked():
+                failures = self.step(failures) if self.requests else 0
+        finally:
+            self.closed = True
+            lib.weft_scheduler_free(self.scheduler)  # requests that are left get their last call
+            self.ended = True
+            self.refuse()
+
+    def take_asked(self) -> bool:
+        """Waits for something to do if there is nothing. False: the end."""
+        while not self.requests or not self.asked.empty():
+            r = self.asked.get()
+            if r is None:
+                return False
+            if r.cancelled and r.id:
+                lib.weft_scheduler_cancel(self.scheduler, r.id)
+            elif r.cancelled:
+                r.result.finish = "caller"
+                r.end(None)
+            elif not r.id and not r.over:
+                self.submit(r)
+            del r  # while this waits, it keeps no request alive
+        return True
+
+    def submit(self, r: Request):
+        self.requests[r.number] = r
+        try:
+            r.id = call(lib.weft_scheduler_submit, self.scheduler, ctypes.byref(r.what))
+        except BaseException as e:
+            del self.requests[r.number]
+            r.end(e)
+
+    def step(self, failures: int) -> int:
+        """Returns how many steps have failed, one after the other."""
+        err = _api.weft_error()
+        lib.weft_scheduler_step(self.scheduler, None, ctypes.byref(err))
+        if err.code != _api.WEFT_ESYSTEM:
+            return 0
+        time.sleep(0.01)
+        if failures < 100:
+            return failures + 1
+        for r in self.requests.values():  # the system has refused threads for a second: no caller waits for ever
+            lib.weft_scheduler_cancel(self.scheduler, r.id)
+            r.end(error(err))
+        return 0
+
+    def start(self, request: Request):
+        check_fork(self.pid, "model")
+        if self.closed:
+            raise InvalidError("this model is closed")
+        self.asked.put(request)
+        if self.ended:  # meanwhile
+            self.refuse()
+
+    def refuse(self):
+        """Ends what the loop has not taken."""
+        while True:
+            try:
+                r = self.asked.get(block=False)
+            except queue.Empty:
+                return
+            if r is not None:
+                r.end(InvalidError("this model is closed"))
+
+    def close(self):
+        if os.getpid() != self.pid:
+            return
+        self.closed = True
+        self.asked.put(None)
+        if self.thread is not threading.current_thread():  # where the garbage collector may run
+            self.thread.join()
+
+
+class Engine:
+    """The memory and the thread in which a model generates."""
+
+    def __init__(self, model, *, threads: int = 0, n_running: int = 16, n_ctx: int = 0, n_cache: int = 0, kv_type: int = 0,
+                 all_logits: bool = False, adapter_rank: int = 0):
+        o = sized(_api.weft_engine_options, threads=threads, n_session=n_running, n_ctx=n_ctx, kv_type=kv_type,
+                  all_logits=all_logits, adapter_rank=adapter_rank, n_cache=n_cache)
+        if n_cache == 0:  # room for four whole contexts, which requests share
+            four = sized(_api.weft_engine_options, threads=threads, n_session=min(n_running, 4) or 1, n_ctx=n_ctx, kv_type=kv_type)
+            plan = sized(_api.weft_memory_plan)
+            call(lib.weft_engine_plan, model.pointer, ctypes.byref(four), ctypes.byref(plan))
+            o.n_cache = plan.kv_bytes // max(1, plan.position_bytes)  # in whole pages; with the source, if there is one
+        engine = call(lib.weft_engine_new, model.pointer, ctypes.byref(o))
+        try:
+            s = sized(_api.weft_scheduler_options, share_prefixes=True, n_waiting=1 << 16, n_waiting_tokens=1 << 40)
+            scheduler = call(lib.weft_scheduler_new, engine, ctypes.byref(s))
+            info = sized(_api.weft_engine_info)
+            lib.weft_engine_get_info(engine, ctypes.byref(info))
+        finally:
+            lib.weft_engine_free(engine)  # the scheduler keeps it alive
+        self.n_ctx, self.threads = info.n_ctx, info.threads
+        self.loop = _Loop(scheduler)
+        self._finalizer = weakref.finalize(self, self.loop.close)
+
+    def close(self):
+        self._finalizer()
+
+    def request(self, ids, *, n_new=0, stop=(), sampler=None, tokenizer=None, n_top=0, ignore_end=False, min_new_tokens=0,
+                constraint=None, source=None, prompt_logprobs=False, adapter=None, strength=1.0, listen=None) -> Request:
+        """A generation, which its start() submits. n_new: 0: until the text ends; -1: none."""
+        r = Request(self.loop, n_top, listen)
+        prompt, n_prompt = ids_of(ids)
+        texts = [text_of("stop", s) for s in stop]
+        g = sized(_api.weft_generate_options, n_prompt=n_prompt, n_new=n_new, n_stop=len(texts), ignore_end=ignore_end,
+                  n_top=n_top, n_min=min_new_tokens, constraint=constraint)
+        g.prompt = ctypes.cast(prompt, ctypes.POINTER(ctypes.c_int32))
+        g.stop = stops = (ctypes.c_char_p * len(texts))(*texts)
+        what = sized(_api.weft_request, generate=ctypes.pointer(g), sampler=sampler, tokenizer=tokenizer, fn=_token, done=_done,
+                     ud=r.number, adapter=adapter, strength=strength if adapter is not None else None)
+        src = None
+        if source is not None:
+            src, what.n_source = ids_of(source)
+            what.source = ctypes.cast(src, ctypes.POINTER(ctypes.c_int32))
+        if prompt_logprobs:
+            r.result.prompt_logprobs = []
+            what.prompt_fn = _prompt
+        r.what, r.kept = what, (prompt, stops, g, src, sampler, constraint, tokenizer, adapter)
+        return r
+
+
+class Stream:
+    """Iterates over the text of a generation while it is generated; `result` has the whole when it is done."""
+
+    def __init__(self, make, model):
+        self._model = model  # whose engine would end with it
+        self._over = False
+        self._texts = queue.SimpleQueue()
+        self._request = make(self._texts.put)
+        self._request.start()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self) -> str:
+        check_fork(self._request.loop.pid, "stream")
+        # Ctrl-C may have taken the end from the queue.
+        self._over = self._over or (self._request.over and self._texts.empty())
+        text = None if self._over else self._texts.get()
+        if text is None:
+            self._over = True
+            self._request.wait()
+            raise StopIteration
+        return text
+
+    @property
+    def result(self) -> Generation:
+        return self._request.wait()
+
+    def close(self) -> None:
+        """Ends the generation: what has not been generated will not be."""
+        self._request.cancel()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def __del__(self):
+        _drop(self)
+
+
+def _drop(stream):
+    request = getattr(stream, "_request", None)
+    if request is not None and not request.over:
+        request.cancel()
+
+
+class AsyncStream:
+    """The same for `async for`; `async with` ends it where the block is left."""
+
+    def __init__(self, make, model):
+        self._model = model
+        self._over = False
+        self._texts, loop = asyncio.Queue(), asyncio.get_running_loop()
+        put = self._texts.put_nowait  # a reference to self would keep a stream that nobody reads
+        self._request = make(lambda text: loop.call_soon_threadsafe(put, text))
+        self._request.start()
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self) -> str:
+        if self._over:
+            raise StopAsyncIteration
+        try:
+            text = await self._texts.get()
+        except BaseException:  # the task was cancelled
+            self._request.cancel()
+            raise
+        if text is None:
+            self._over = True
+            self._request.wait()  # raises a failure; it is done, so it does not wait
+            raise StopAsyncIteration
+        return text
+
+    @property
+    def result(self) -> Generation:
+        if not self._request.over:
+            raise InvalidError("the text is not complete; read the stream to its end first")
+        return self._request.wait()
+
+    async def aclose(self) -> None:
+        """Ends the generation: what has not been generated will not be."""
+        self._request.cancel()
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *exception):
+        self._request.cancel()
+
+    def __del__(self):
+        _drop(self)

@@ -1,0 +1,148 @@
+"""A sequence of tokens and its cache, a step at a time."""
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import threading
+from typing import List, Tuple, Union
+
+from . import _api
+from ._lib import Handle, InvalidError, Owner, call, ids_of, integer, lib, numpy_or_none, path_of, sized
+
+
+class Logits:
+    """The logits after the last token: a view of the library's memory, without a copy.
+
+    It is valid until the session is evaluated, rewound or closed; reading it later raises. numpy.asarray(logits) and
+    logits.copy() give arrays; the former is a view, too."""
+
+    def __init__(self, session: "Session", owner, pointer, n: int):
+        self._session, self._generation = session, session.generation
+        self._array = ctypes.cast(pointer, ctypes.POINTER(ctypes.c_float * n)).contents
+        self._array.owner = owner  # the memory stays as long as an array of it, even if the session is closed
+
+    def _valid(self):
+        if self._session.generation != self._generation:
+            raise InvalidError("these logits are gone: the session was evaluated, rewound or closed since; use copy() to keep them")
+        return self._array
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __getitem__(self, i):
+        return self._valid()[i]
+
+    def __iter__(self):
+        for i in range(len(self._array)):
+            yield self._valid()[i]
+
+    def __array__(self, dtype=None, copy=None):
+        numpy = numpy_or_none()
+        view = numpy.frombuffer(self._valid(), dtype=numpy.float32)
+        view.flags.writeable = False
+        return view.astype(dtype) if dtype is not None and dtype != view.dtype else view.copy() if copy else view
+
+    def copy(self):
+        """A numpy array of its own; without numpy, a list."""
+        numpy = numpy_or_none()
+        return numpy.array(self._valid(), dtype=numpy.float32) if numpy else list(self._valid())
+
+
+class Session(Handle):
+    """One text. Sessions of a model that were forked from each other share their cache. Threads take turns."""
+
+    _free = "weft_session_free"
+
+    def __init__(self, model, *, n_ctx: int = 0, n_sessions: int = 1, threads: int = 0, kv_type: int = 0, _fork=None):
+        self.n_vocab, self.generation = model.n_vocab, 0
+        self._model = model
+        if _fork is not None:
+            self._lock = _fork._lock
+            self._own(call(lib.weft_session_fork, _fork.pointer))
+            return
+        self._lock = threading.RLock()
+        o = sized(_api.weft_engine_options, threads=threads, n_ctx=n_ctx, n_session=n_sessions, kv_type=kv_type)
+        engine = Owner(lib.weft_engine_free, call(lib.weft_engine_new, model.pointer, ctypes.byref(o)))
+        self._own(call(lib.weft_session_new, engine))  # keeps the engine alive
+
+    @contextlib.contextmanager
+    def _turn(self):
+        """The pointer, while no other thread uses the session."""
+        self.pointer  # raises after a fork, when the lock may be held for ever
+        with self._lock:
+            yield self.pointer
+
+    def _change(self, fn, *args):
+        with self._turn() as pointer:
+            self.generation += 1
+            return call(fn, pointer, *args)
+
+    def eval(self, ids) -> None:
+        """Appends tokens and computes the logits after the last."""
+        array, n = ids_of(ids)
+        self._change(lib.weft_session_eval, array, n)
+
+    def sync(self, ids) -> int:
+        """Makes these the session's tokens, computing only what is not cached. Returns how many tokens were."""
+        array, n = ids_of(ids)
+        reused = ctypes.c_int64()
+        self._change(lib.weft_session_sync, array, n, ctypes.byref(reused))
+        return reused.value
+
+    def source(self, ids) -> None:
+        """Encoder-decoders: encodes a source, and drops the session's tokens."""
+        array, n = ids_of(ids)
+        self._change(lib.weft_session_source, array, n)
+
+    def rewind(self, length: int) -> None:
+        self._change(lib.weft_session_rewind, integer("length", length))
+
+    def fork(self) -> "Session":
+        with self._turn():
+            return Session(self._model, _fork=self)
+
+    def save(self, path: Union[str, os.PathLike]) -> None:
+        with self._turn() as pointer:
+            call(lib.weft_session_save, pointer, path_of(path))
+
+    def cancel(self) -> None:
+        """From any thread: stops an eval at its next forward."""
+        lib.weft_session_cancel(self.pointer)
+
+    def close(self) -> None:
+        self.generation += 1
+        super().close()
+
+    def __len__(self) -> int:
+        return lib.weft_session_length(self.pointer)
+
+    @property
+    def tokens(self) -> List[int]:
+        with self._turn() as pointer:
+            n = ctypes.c_int64()
+            ids = lib.weft_session_tokens(pointer, ctypes.byref(n))
+            return ids[: n.value] if n.value else []
+
+    @property
+    def logits(self) -> Logits:
+        with self._turn() as owner:
+            found = lib.weft_session_logits(owner)
+            if not found:
+                raise InvalidError("the session has no logits: it was not evaluated since it was made or rewound")
+            return Logits(self, owner, found, self.n_vocab)
+
+    def greedy(self) -> int:
+        """The most probable next token."""
+        with self._turn() as pointer:
+            return lib.weft_session_greedy(pointer)
+
+    def top(self, k: int) -> List[Tuple[int, float]]:
+        """The k most probable next tokens with their log-probabilities."""
+        k = integer("k", k)
+        if k < 0:
+            raise InvalidError(f"k: found {k}; expected 0 or more")
+        k = min(k, self.n_vocab)
+        with self._turn() as pointer:
+            out = (_api.weft_logprob * k)()
+            return [(p.id, p.logprob) for p in out[: lib.weft_session_top(pointer, k, out)]]
