@@ -133,7 +133,7 @@ typedef struct load {
     int n_client;
     mix prompt[N_LOOP], keys;
     load_trace trace;
-    tally tally[N_LOOP];
+    load_counts tally[N_LOOP];
     int64_t n_asked[N_LOOP], n_running[N_LOOP];
     double tokens_of_key[MAX_KEY];
     double start, next_arrival;
@@ -262,7 +262,7 @@ static void on_token(void *ud, load_stream *s, double gap, bool is_first)
 static void finish(load *l, client *c)
 {
     load_stream *s = &c->stream;
-    tally *t = &l->tally[c->loop];
+    load_counts *t = &l->tally[c->loop];
     const int64_t n = s->n_token > 0 ? s->n_token : s->n_event;
     t->n_request++;
     t->n_token += n;

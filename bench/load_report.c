@@ -35,7 +35,7 @@ static void print_list(const char *name, list *l, bool json)
                percentile(l, 0.9), percentile(l, 0.99), percentile(l, 1));
 }
 
-static void print_refused(const tally *t, bool json)
+static void print_refused(const load_counts *t, bool json)
 {
     if (json)
         printf(",\"refused_429\":%lld,\"refused_503\":%lld", (long long)t->n_429,
@@ -45,7 +45,7 @@ static void print_refused(const tally *t, bool json)
                (long long)t->n_503);
 }
 
-void print_tally(const char *name, tally *t, int64_t n_stream, double took, bool json)
+void print_tally(const char *name, load_counts *t, int64_t n_stream, double took, bool json)
 {
     if (json)
         printf(

@@ -69,7 +69,7 @@ static void write_step(void *ud, const weft_step *s)
     step_record_write_step(ud, s);
 }
 
-static void count_result(tally *t, const weft_load_result *r, const weft_load_request *q)
+static void count_result(load_counts *t, const weft_load_result *r, const weft_load_request *q)
 {
     t->n_request++;
     t->n_429 += r->status == 429;
@@ -157,7 +157,7 @@ int main(int argc, char **argv)
         .step_ud = to,
     };
     weft_load_result *result = bench_must(calloc((size_t)t.n, sizeof *result), NULL);
-    tally all = { 0 };
+    load_counts all = { 0 };
     double took = 0;
     for (; n_repeat > 0; n_repeat--, o.seed++) {
         bench_check(weft_simulate(&o, t.at, t.n, result, &info, &err), &err);

@@ -94,7 +94,7 @@ static void begin(http *h, struct MHD_Connection *connection, void **context)
     atomic_store(&h->server->metrics.n_connection, h->n_client);
 }
 
-static void end(http *h, client *c)
+static void end_client(http *h, client *c)
 {
     if (!c)
         return;
@@ -118,7 +118,7 @@ void client_notice(void *ud, struct MHD_Connection *connection, void **context,
     if (what == MHD_CONNECTION_NOTIFY_STARTED)
         begin(ud, connection, context);
     else
-        end(ud, *context);
+        end_client(ud, *context);
 }
 
 client *client_of(struct MHD_Connection *connection)

@@ -137,7 +137,7 @@ static const stored *merged_vector(merge *g, int64_t i, const lora *p)
 }
 
 /* Does the adapter change this use of a parameter? */
-static bool changes(const merge *g, int64_t i, bool table)
+static bool is_changed(const merge *g, int64_t i, bool table)
 {
     const lora_set *s = &g->ready.set;
     const int64_t slot = g->m.param[i]->slot;
@@ -202,10 +202,10 @@ static weft_status merge_weights(merge *g)
     if (!g->merged)
         return WEFT_ENOMEM;
     for (int64_t i = 0; status == WEFT_OK && i < g->m.n_param; i++) {
-        const bool table = changes(g, i, true);
-        if (i == g->tied && (table || changes(g, i, false)) && !stays_tied(g))
+        const bool table = is_changed(g, i, true);
+        if (i == g->tied && (table || is_changed(g, i, false)) && !stays_tied(g))
             status = untie(g);
-        if (status != WEFT_OK || !(table || (i != g->tied && changes(g, i, false))))
+        if (status != WEFT_OK || !(table || (i != g->tied && is_changed(g, i, false))))
             continue;
         g->merged[i] = g->m.param[i]->n_dim == 1 ? merged_vector(g, i, NULL)
                                                  : merged_matrix(g, i, table);

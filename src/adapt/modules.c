@@ -37,7 +37,7 @@ static void module_name(const modules *s, const char *hf, char to[MODULE_BYTES])
 /* The rows of the module's tensors that belong to parameter i, in the model's order. */
 static take_rows_of rows_of(const modules *s, int64_t i)
 {
-    const origin *o = &s->plan.notes->origin[i];
+    const param_origin *o = &s->plan.notes->origin[i];
     const tensor *w = s->m->param[i];
     const rope_pairing other = s->m->arch->gguf_pairing;
     const bool gguf = strcmp(s->m->file.format, "gguf") == 0;
@@ -53,7 +53,7 @@ static take_rows_of rows_of(const modules *s, int64_t i)
 /* The name of a parameter in a GGUF file, without its tail. */
 static void gguf_name(const modules *s, int64_t i, char to[MODULE_BYTES])
 {
-    const origin *o = &s->plan.notes->origin[i];
+    const param_origin *o = &s->plan.notes->origin[i];
     const char *name = o->whole ? o->whole : s->plan.param[i]->name;
     snprintf(to, MODULE_BYTES, "%.*s", (int)(strlen(name) - module_tail(name)), name);
 }
@@ -85,7 +85,7 @@ bool modules_use(const modules *s, int64_t i, module_use *u)
 {
     if (i == s->plan.n_param)
         return shared_head(s, u);
-    const origin *o = &s->plan.notes->origin[i];
+    const param_origin *o = &s->plan.notes->origin[i];
     const tensor *w = s->plan.param[i];
     *u = (module_use){ .param = i, .rows = rows_of(s, i) };
     if (s->form == AS_GGUF)

@@ -152,7 +152,7 @@ static weft_status take_whole(reading *r, int64_t i, const take_rows_of *rows_of
                               tensor *to)
 {
     const tensor *w = r->m->param[i];
-    const origin *o = &r->modules.plan.notes->origin[i];
+    const param_origin *o = &r->modules.plan.notes->origin[i];
     const int64_t n_col = w->n_dim > 1 ? cols(w) : 1;
     weft_status status = WEFT_OK;
     stored flipped = *t;

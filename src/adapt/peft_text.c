@@ -79,7 +79,7 @@ typedef struct entries {
     int64_t n;
 } entries;
 
-static bool is_listed(const entries *e, const char *name, entry_kind kind)
+static bool has_entry(const entries *e, const char *name, entry_kind kind)
 {
     for (int64_t i = 0; i < e->n; i++)
         if (ends_with(name, e->at[i], kind))
@@ -117,7 +117,7 @@ static void put_entries(const peft_text *t, entry_kind kind, double usual, const
     for (int64_t i = 0; i < t->n; i++) {
         const peft_text_module *m = &t->module[i];
         const bool concerned = kind <= SAVED || m->targeted;
-        if (!concerned || value_of(m, kind) == usual || is_listed(&e, m->name, kind))
+        if (!concerned || value_of(m, kind) == usual || has_entry(&e, m->name, kind))
             continue;
         const char *entry = entry_for(t, m, kind);
         buffer_text(b, e.n ? ",\n    " : "\n    ");

@@ -91,7 +91,7 @@ static const dtype *whole_type(const writing *w, int64_t first)
 /* One weight into the module's tensor, row by row. In GPT-2's, rows are columns. */
 static weft_status put_weight(const writing *w, const part_line *l, const dtype *type, char *to)
 {
-    const origin *o = &w->lines.modules.plan.notes->origin[l->u.param];
+    const param_origin *o = &w->lines.modules.plan.notes->origin[l->u.param];
     const tensor *from = l->whole ? &l->whole->value : w->lines.m->param[l->u.param];
     const bool vector = from->n_dim == 1;
     const int64_t n_row = rows(from), n_col = vector ? 1 : cols(from);

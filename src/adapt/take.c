@@ -60,7 +60,7 @@ weft_status take_tensor(const stored *t, const take_rows_of *r, int64_t n_col, t
 }
 
 /* Number i at any alignment. */
-static real number(const stored *t, int64_t i)
+static real number_at(const stored *t, int64_t i)
 {
     uint64_t one = 0;
     real x;
@@ -80,7 +80,7 @@ real *take_reals(const stored *t, const take_rows_of *r, int64_t n_col, arena *s
     for (int64_t i = 0; to && i < r->n; i++)
         for (int64_t k = 0; k < n_col; k++) {                       /* bounded: inside both */
             const int64_t from = take_source_row(r, i) * n_col + k; /* bounded: inside the tensor */
-            to[i * n_col + k] = number(t, from);                    /* bounded: by n */
+            to[i * n_col + k] = number_at(t, from);                 /* bounded: by n */
         }
     return to;
 }

@@ -45,7 +45,7 @@ typedef struct grammar_source {
     tool_rules rules;
 } grammar_source;
 
-static grammar *read_tools(weft_grammar *g, const grammar_source *from, weft_error *err)
+static grammar *read_chat_tools(weft_grammar *g, const grammar_source *from, weft_error *err)
 {
     tool_list list;
     if (tools_read(&list, from->text, from->n, &g->mem, err) != WEFT_OK)
@@ -77,7 +77,7 @@ static grammar *read_grammar(weft_grammar *g, const grammar_source *from,
                              const weft_grammar_options *o, weft_error *err)
 {
     const tokenizer *t = tokenizer_inside(g->tokenizer);
-    grammar *made = from->chat ? read_tools(g, from, err) : read_text(g, from, o, err);
+    grammar *made = from->chat ? read_chat_tools(g, from, err) : read_text(g, from, o, err);
     if (!made || !o->think_end ||
         grammar_think(made, o->think_begin, o->think_end, o->thinking, t, err) == WEFT_OK)
         return made;

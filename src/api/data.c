@@ -68,7 +68,7 @@ static weft_status find_sizes(weft_data *d, const weft_train_options *o, const c
         return status;
     }
     init_model_shape s = { 0 };
-    weft_status status = shape_of(o, &s, err);
+    weft_status status = train_shape(o, &s, err);
     if (status == WEFT_OK)
         status = take_labels(&d->labels, o, NULL, &d->host, err);
     if (status != WEFT_OK)

@@ -319,8 +319,8 @@ static weft_status take_step(teaching *t, int i, weft_error *err)
     weft_status status = learner_begin(l, err);
     if (status != WEFT_OK)
         return status;
-    l->tape.seen = i == 0 ? lesson_see : NULL;
-    l->tape.seen_ud = to;
+    l->tape.observer = i == 0 ? lesson_see : NULL;
+    l->tape.observer_ud = to;
     s->loss = (double)learner_add(l, &t->batch, 1);
     if (to->back.failed)
         return weft_fail(err, t->seen.code, "%s", t->seen.message);

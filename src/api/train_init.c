@@ -134,7 +134,7 @@ OWN_FRAME static weft_status prepare_tokenizer(const weft_train_options *o, cons
     return status == WEFT_OK ? save_whole(config, text, strlen(text), h, err) : status;
 }
 
-weft_status shape_of(const weft_train_options *o, init_model_shape *s, weft_error *err)
+weft_status train_shape(const weft_train_options *o, init_model_shape *s, weft_error *err)
 {
     const init_model_shape over = { .arch = o->arch,
                                     .n_layer = o->n_layer,
@@ -163,8 +163,8 @@ static maker maker_of(const weft_train_options *o, host *h)
     return (maker){ o, h, atomic_load(&h->mem.used) };
 }
 
-weft_status room_of(batch *b, dataset *d, const weft_train_options *o, const model *m,
-                    image_set *seen, host *h, weft_error *err)
+weft_status train_largest_batch(batch *b, dataset *d, const weft_train_options *o, const model *m,
+                                image_set *seen, host *h, weft_error *err)
 {
     const bool sees = m->image.channels > 0;
     *d = (dataset){ .n_ctx = sees ? m->n_ctx : rows_of_sample(o, m->n_ctx),
@@ -186,7 +186,7 @@ OWN_FRAME static weft_status check_size(void *ud, model *m, weft_error *err)
     dataset d;
     batch b;
     uint64_t bytes = 0;
-    weft_status status = room_of(&b, &d, o, m, &none, by->host, err);
+    weft_status status = train_largest_batch(&b, &d, o, m, &none, by->host, err);
     if (status != WEFT_OK)
         return status;
     status = learner_size(m, &l, &b, &bytes, err);
@@ -316,7 +316,7 @@ OWN_FRAME static weft_status begin_new_image_model(const weft_train_options *o, 
     if (o->arch && strcmp(o->arch, sees) != 0)
         return weft_fail(err, WEFT_EINVAL, "%s: images; %.40s models train on text", o->data[0],
                          o->arch);
-    if (shape_of(&seeing, &shape, err) != WEFT_OK)
+    if (train_shape(&seeing, &shape, err) != WEFT_OK)
         return err->code;
     checkpoint_remove(in, h);
     weft_status status = image_set_list(&p, o->data, o->n_data, o->load, h, err);
@@ -363,7 +363,7 @@ weft_status begin_new_model(const weft_train_options *o, const char *in, bool *m
         return weft_fail(err, WEFT_EINVAL,
                          "%s: no images; %s models train on a directory of images, or on IDX files",
                          o->data[0], sees);
-    if (shape_of(o, &shape, err) != WEFT_OK)
+    if (train_shape(o, &shape, err) != WEFT_OK)
         return err->code;
     checkpoint_remove(in, h);
     weft_status status = take_labels(&l, o, NULL, h, err);

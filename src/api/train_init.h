@@ -18,7 +18,7 @@ weft_status begin_new_model(const weft_train_options *o, const char *in, bool *m
                             weft_error *err);
 
 /* The requested shape of a new model, except for its vocabulary. */
-weft_status shape_of(const weft_train_options *o, init_model_shape *s, weft_error *err);
+weft_status train_shape(const weft_train_options *o, init_model_shape *s, weft_error *err);
 
 /* Same as begin_new_model, for a trained model that gets a new head for the labels in the data; *made
  * false: it needs none. */
@@ -27,8 +27,8 @@ weft_status begin_new_head(const weft_train_options *o, const char *in, bool *ma
 
 /* The largest batch of a run with this model, before its data has been read. d and `seen` are room that
  * data_room_free needs. */
-weft_status room_of(batch *b, dataset *d, const weft_train_options *o, const model *m,
-                    image_set *seen, host *h, weft_error *err);
+weft_status train_largest_batch(batch *b, dataset *d, const weft_train_options *o, const model *m,
+                                image_set *seen, host *h, weft_error *err);
 
 /* The number of ids in a tokenizer, and the id that ends a text. */
 weft_status read_vocabulary(init_model_shape *s, const char *tokenizer, host *h, weft_error *err);

@@ -99,7 +99,7 @@ OWN_FRAME static weft_status measure(planning *p, int64_t n_layer, pace *to, wef
     const int64_t most = ENOUGH_TOKENS / rows_of_sample(&o, m.n_ctx);
     o.n_sample = (int)(most < samples_of_part(&o) ? most : samples_of_part(&o));
     o.n_sample = o.n_sample > 0 ? o.n_sample : 1;
-    status = room_of(&b, &d, &o, &m, &none, p->host, err);
+    status = train_largest_batch(&b, &d, &o, &m, &none, p->host, err);
     if (status == WEFT_OK) {
         status = pace_measure(to, &m, &l, &b, o.waiting, o.waiting_ud, err);
         data_room_free(&b, &d);
@@ -142,7 +142,7 @@ OWN_FRAME static weft_status cost_of(const planning *p, const weft_train_network
     weft_status status = design(p, &m, 0, err);
     if (status != WEFT_OK)
         return status;
-    status = room_of(&b, &d, o, &m, &none, p->host, err);
+    status = train_largest_batch(&b, &d, o, &m, &none, p->host, err);
     if (status == WEFT_OK) {
         status = learner_size(&m, &l, &b, &bytes, err);
         data_room_free(&b, &d);
@@ -222,7 +222,7 @@ static weft_status begin(planning *p, weft_error *err)
 {
     if (p->o->model)
         return WEFT_OK;
-    weft_status status = shape_of(p->o, &p->shape, err);
+    weft_status status = train_shape(p->o, &p->shape, err);
     p->shape.n_vocab = p->o->n_vocab;
     p->shape.eos_id = -1;
     if (status == WEFT_OK && p->o->tokenizer)

@@ -121,7 +121,7 @@ static void *worker_main(void *ud)
 }
 #pragma GCC diagnostic pop
 
-static void ring(pool *p)
+static void wake_workers(pool *p)
 {
     atomic_fetch_add(&p->bell, 1);
     if (atomic_load(&p->asleep) > 0)
@@ -170,7 +170,7 @@ static weft_status start_workers(pool *p, weft_error *err)
 static void stop_workers(pool *p)
 {
     atomic_store(&p->stop, true);
-    ring(p);
+    wake_workers(p);
     for (int i = 0; i < p->n_worker; i++)
         pthread_join(p->worker[i], NULL);
     p->n_worker = 0;
@@ -281,7 +281,7 @@ void pool_run(pool *p, int64_t n_chunk, pool_fn *fn, void *arg)
     atomic_store(&p->n, (uint32_t)n_chunk);
     atomic_store(&p->done, 0);
     atomic_store(&p->ticket, generation << 32);
-    ring(p);
+    wake_workers(p);
     run_chunks(p);
     wait_done(p, (uint32_t)n_chunk);
     atomic_store(&p->ticket, generation << 32 | CLOSED);

@@ -66,7 +66,7 @@ static void save_write_all(save *s, const uint8_t *data, size_t size)
     }
 }
 
-static void flush(save *s)
+static void flush_room(save *s)
 {
     save_write_all(s, s->room, s->n);
     s->n = 0;
@@ -86,7 +86,7 @@ void save_put(save *s, const void *data, size_t size)
         s->n += size;
         return;
     }
-    flush(s);
+    flush_room(s);
     if (size >= ROOM) {
         save_write_all(s, data, size);
     } else {
@@ -101,7 +101,7 @@ static void finish_file(save *s)
     const io_hooks *io = &s->host->io;
     if (s->fd < 0)
         return;
-    flush(s);
+    flush_room(s);
     if (s->status == WEFT_OK && io->sync(io->ud, s->fd) != 0)
         fail_errno(s, s->last->path, "write");
     if (s->n_held < MAX_HELD) {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static step_shape shape_of(const batch *b)
+static step_shape forward_shape(const batch *b)
 {
     step_shape s = { .n_row = b->n_row };
     for (int32_t i = 0; i < b->n_seq; i++) {
@@ -18,7 +18,7 @@ static tensor *dummy_body(run *r, const model *m)
 {
     const dummy_engine *d = m->self;
     const batch *b = r->at.batch;
-    const step_shape shape = shape_of(b);
+    const step_shape shape = forward_shape(b);
     if (!is_dry(r))
         d->forward(d->forward_ud, &shape, b->n_wanted);
     return tensor_new(r, b->n_row, 1);

@@ -36,7 +36,8 @@ void generation_end(generation *g)
 
 /* Exchanges the logits of listed tokens with `kept`: twice restores them, in reverse order, since
  * a token may be listed twice. */
-static void exchange(float *logits, int64_t V, const int32_t *list, int n, float *kept, bool back)
+static void swap_logits(float *logits, int64_t V, const int32_t *list, int n, float *kept,
+                        bool back)
 {
     for (int i = 0; i < n; i++) {
         const int k = back ? n - 1 - i : i;
@@ -90,11 +91,11 @@ static weft_status pick_more(generation *g, session *s, int32_t *id)
     float end[WEFT_MAX_END], stop_id[WEFT_MAX_END];
     for (int i = 0; i < WEFT_MAX_END; i++)
         end[i] = stop_id[i] = -INFINITY;
-    exchange(s->logits, V, o->ends, n_end, end, false);
-    exchange(s->logits, V, o->stop_ids, o->n_stop_id, stop_id, false);
+    swap_logits(s->logits, V, o->ends, n_end, end, false);
+    swap_logits(s->logits, V, o->stop_ids, o->n_stop_id, stop_id, false);
     const weft_status status = pick(g, s, id);
-    exchange(s->logits, V, o->stop_ids, o->n_stop_id, stop_id, true);
-    exchange(s->logits, V, o->ends, n_end, end, true);
+    swap_logits(s->logits, V, o->stop_ids, o->n_stop_id, stop_id, true);
+    swap_logits(s->logits, V, o->ends, n_end, end, true);
     return status;
 }
 

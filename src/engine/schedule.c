@@ -215,7 +215,7 @@ static void share_prompts(schedule_state *s, int64_t budget, int64_t n_available
         give_rows(e, budget, &budget, &n_available);
 }
 
-static step_shape shape_of(const schedule_state *s)
+static step_shape step_shape_of(const schedule_state *s)
 {
     step_shape shape = { 0 };
     for (int i = 0; i < s->n; i++) {
@@ -236,7 +236,7 @@ static void fill_prompts(schedule_state *s, int64_t room, int64_t n_available, b
     while (hurry && low < high) {
         const int64_t middle = low + (high - low + 1) / 2;
         share_prompts(s, middle, n_available);
-        const step_shape shape = shape_of(s);
+        const step_shape shape = step_shape_of(s);
         const double seconds = step_cost_predict(s->cost, &shape);
         if (seconds > 0 && seconds <= s->seconds)
             low = middle;
@@ -270,5 +270,5 @@ void schedule_step(schedule_state *s)
     if (!preempt(s))
         start(s);
     share_rows(s);
-    s->shape = shape_of(s);
+    s->shape = step_shape_of(s);
 }

@@ -161,7 +161,7 @@ static void fit_bounded(step_times *t, fit *f, double far)
 
 /* ---- the ratios ------------------------------------------------------------------------------ */
 
-static int nearest(const step_times *t, double n_row)
+static int nearest_count(const step_times *t, double n_row)
 {
     int best = 0;
     for (int k = 1; k < t->n_knot; k++)
@@ -190,7 +190,7 @@ static void keep_ratios(step_times *t, const weft_step *step, int64_t n, const f
     for (int k = 0; k < t->n_knot; k++) {
         t->first[k] = at;
         for (int64_t i = 0; i < n; i++)
-            if (nearest(t, (double)step[i].n_row) == k) {
+            if (nearest_count(t, (double)step[i].n_row) == k) {
                 const bool known = i + 1 < n && step[i + 1].before >= 0;
                 t->ratio[at++] = (step_ratio){ 1 + f->off[i], known ? step[i + 1].before : gap, i };
             }
@@ -290,7 +290,7 @@ static int64_t near_place(const step_times *t, int bucket, int64_t place)
 
 step_ratio step_times_pick(const step_times *t, int64_t n_row, int64_t at, uint64_t which)
 {
-    int low = nearest(t, (double)n_row), high = low + 1;
+    int low = nearest_count(t, (double)n_row), high = low + 1;
     assert(t->n_knot > 0);
     if (at >= 0 && t->first[high] - t->first[low] >= ENOUGH)
         return t->ratio[near_place(t, low, at % t->n) + (int64_t)(which % NEAR)];

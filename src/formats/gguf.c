@@ -274,7 +274,7 @@ static weft_status take_entries(cursor *p, uint64_t n)
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 /* Returns the offset separately: the start of the data is known only after the last tensor. */
-static weft_status take_tensor(cursor *p, stored *t, uint64_t *offset)
+static weft_status read_tensor(cursor *p, stored *t, uint64_t *offset)
 {
     uint32_t n_dim, number;
     t->path = p->c->path;
@@ -357,7 +357,7 @@ static void *objects(cursor *p, uint64_t n, uint64_t size)
     return a ? memset(a, 0, bytes) : NULL;
 }
 
-static weft_status take_tensors(cursor *p, uint64_t n)
+static weft_status read_tensors(cursor *p, uint64_t n)
 {
     container *c = p->c;
     weft_status status = container_room(c, n, p->err);
@@ -369,7 +369,7 @@ static weft_status take_tensors(cursor *p, uint64_t n)
     if (!offset || !order)
         return WEFT_ENOMEM;
     for (uint64_t i = 0; i < n && status == WEFT_OK; i++)
-        status = take_tensor(p, &t[i], &offset[i]);
+        status = read_tensor(p, &t[i], &offset[i]);
     if (status != WEFT_OK)
         return status;
 
@@ -409,5 +409,5 @@ weft_status gguf_parse(container *c, const uint8_t *data, uint64_t size, weft_er
     if (!c->entry)
         return WEFT_ENOMEM;
     const weft_status status = take_entries(&p, n_entry);
-    return status == WEFT_OK ? take_tensors(&p, n_tensor) : status;
+    return status == WEFT_OK ? read_tensors(&p, n_tensor) : status;
 }

@@ -31,7 +31,7 @@ static _Thread_local chunk *newest;
  * blocks are freed with the chunks. */
 static _Thread_local jmp_buf *parsing;
 
-static void *refuse(weft_status why)
+static void *json_refused(weft_status why)
 {
     refused = why;
     if (parsing)
@@ -46,7 +46,7 @@ static bool add_chunk(size_t size)
     size = size < min_chunk ? min_chunk : size;
     chunk *c = mem_alloc(budget, sizeof *c + size, "JSON", &why); /* bounded: MAX_TABLE */
     if (!c)
-        return refuse(why.code);
+        return json_refused(why.code);
     *c = (chunk){ .older = newest, .size = size };
     newest = c;
     return true;
@@ -57,7 +57,7 @@ static void *counted_malloc(size_t size)
     if (!budget)
         return outer_malloc(size);
     if (size > MAX_TABLE)
-        return refuse(WEFT_ENOMEM);
+        return json_refused(WEFT_ENOMEM);
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1); /* bounded: MAX_TABLE */
     if ((!newest || size > newest->size - newest->at) && !add_chunk(size))
         return NULL;

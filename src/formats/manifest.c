@@ -151,7 +151,7 @@ static const char *read_name(parse *r, const json_t *in)
 }
 
 /* A list of objects, and an array for their parsed form. */
-static void *read_list(parse *r, const json_t *list, size_t size, int64_t *n)
+static void *read_entries(parse *r, const json_t *list, size_t size, int64_t *n)
 {
     *n = (int64_t)json_array_size(list);
     if (!json_is_array(list) || *n > MAX_LIST) {
@@ -164,7 +164,7 @@ static void *read_list(parse *r, const json_t *list, size_t size, int64_t *n)
         r, arena_alloc(&r->m->store, (size_t)*n * size, r->err)); /* bounded: MAX_LIST */
 }
 
-static uint64_t chunks_of(uint64_t bytes)
+static uint64_t chunk_count(uint64_t bytes)
 {
     return bytes / CHUNK_BYTES + (bytes % CHUNK_BYTES > 0); /* bounded: less than bytes */
 }
@@ -175,8 +175,8 @@ static void read_file(parse *r, const json_t *from, manifest_file *to)
     int64_t n = 0;
     to->name = read_name(r, from);
     to->bytes = (uint64_t)read_count(r, from, "bytes");
-    uint64_t *sum = read_list(r, list, sizeof *sum, &n);
-    if (chunks_of(to->bytes) != (uint64_t)n)
+    uint64_t *sum = read_entries(r, list, sizeof *sum, &n);
+    if (chunk_count(to->bytes) != (uint64_t)n)
         manifest_wrong(r, "the number of checksums does not match the number of chunks");
     for (int64_t i = 0; i < n && r->status == WEFT_OK; i++)
         sum[i] = read_sum(r, json_array_get(list, (size_t)i));
@@ -188,7 +188,7 @@ static void read_files(parse *r, const json_t *root)
 {
     const json_t *list = json_object_get(root, "files");
     manifest *m = r->m;
-    m->file = read_list(r, list, sizeof *m->file, &m->n_file);
+    m->file = read_entries(r, list, sizeof *m->file, &m->n_file);
     for (int64_t i = 0; i < m->n_file && r->status == WEFT_OK; i++)
         read_file(r, json_array_get(list, (size_t)i), &m->file[i]);
 }
@@ -199,7 +199,7 @@ static void read_blocks(parse *r, const json_t *root)
     const json_t *list = json_object_get(root, "blocks");
     manifest *m = r->m;
     uint64_t at = 0;
-    m->block = read_list(r, list, sizeof *m->block, &m->n_block);
+    m->block = read_entries(r, list, sizeof *m->block, &m->n_block);
     for (int64_t i = 0; i < m->n_block && r->status == WEFT_OK; i++) {
         const json_t *from = json_array_get(list, (size_t)i);
         m->block[i] = (manifest_block){ .name = read_name(r, from),

@@ -310,7 +310,7 @@ static weft_status read_own(model *m, const char *name, weft_error *err)
 }
 
 /* Is this one of the words of "llama, qwen2"? */
-static bool is_listed(const char *list, const char *word)
+static bool is_one_of(const char *list, const char *word)
 {
     const size_t n = strlen(word);
     for (const char *at = list; (at = strstr(at, word)); at += n)
@@ -375,7 +375,7 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
     char known[600] = "";
     for (int i = 0; i < n_arch; i++) {
         const char *name = gguf ? archs[i].gguf : archs[i].hf;
-        if (name && !is_listed(known, name)) {
+        if (name && !is_one_of(known, name)) {
             const size_t at = strlen(known);
             snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", name);
         }
@@ -530,7 +530,7 @@ weft_status model_design(model *m, const char *config, size_t length, host *h, w
 int export_shape(const model *m, int64_t i, int64_t *shape)
 {
     const tensor *w = m->param[i];
-    const origin *o = &m->notes->origin[i];
+    const param_origin *o = &m->notes->origin[i];
     const int n_dim = o->hf_dim ? o->hf_dim : w->n_dim;
     memcpy(shape, o->hf_dim ? o->hf_shape : w->shape, MAX_DIM * sizeof *shape);
     if (o->whole_rows)

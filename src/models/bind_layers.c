@@ -20,7 +20,7 @@ static bool flag_at(const meta *list, uint64_t i)
 }
 
 /* Fills flags from GGUF's list; false if the file has none. */
-static bool read_list(bind *b, const char *key, bool *flags)
+static bool read_flags(bind *b, const char *key, bool *flags)
 {
     char name[128];
     snprintf(name, sizeof name, "%s.%s", b->m->name, key);
@@ -95,7 +95,7 @@ const bool *bind_windows(bind *b, int64_t window)
     bool *flags = bind_alloc(b, n, sizeof *flags);
     if (!flags || window == 0)
         return flags;
-    if (!read_layer_types(b, flags) && !read_list(b, "attention.sliding_window_pattern", flags))
+    if (!read_layer_types(b, flags) && !read_flags(b, "attention.sliding_window_pattern", flags))
         all_but_every(flags, n, read_period(b));
     if (b->m->notes && !is_all_but_every(flags, n, 1))
         b->m->notes->windowed = flags;
@@ -127,7 +127,7 @@ const bool *bind_turns(bind *b, const bool *windowed, int64_t window)
         memcpy(flags, windowed, (size_t)n * sizeof *flags);
     else if (!period)
         all_but_every(flags, n, 1);
-    else if (!read_no_rope(b, flags) && !read_list(b, "attention.rope_pattern", flags))
+    else if (!read_no_rope(b, flags) && !read_flags(b, "attention.rope_pattern", flags))
         all_but_every(
             flags, n,
             (int64_t)bind_peek_real(b, NULL, "no_rope_layer_interval", (double)period, 2, 1 << 20));

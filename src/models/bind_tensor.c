@@ -142,19 +142,19 @@ static const stored *find_tensor(bind *b, const want *w)
 static void note_origin(bind *b, const want *w, const stored *from)
 {
     char name[FILE_NAME_BYTES];
-    origin *o = &b->m->notes->origin[b->m->n_param];
-    *o = (origin){ .from = from,
-                   .flip = w->hf_flip,
-                   .heads = w->heads,
-                   .hf_dim = w->hf_dim,
-                   .stack = w->stack,
-                   .expert = w->part - 1,
-                   .ways = w->ways,
-                   .way = w->way,
-                   .whole_rows = w->whole ? w->whole_rows : 0,
-                   .row0 = w->whole ? w->row0 : 0,
-                   .follows = w->whole && w->row0 > 0,
-                   .gain = w->gain && b->m->arch->hf_gain };
+    param_origin *o = &b->m->notes->origin[b->m->n_param];
+    *o = (param_origin){ .from = from,
+                         .flip = w->hf_flip,
+                         .heads = w->heads,
+                         .hf_dim = w->hf_dim,
+                         .stack = w->stack,
+                         .expert = w->part - 1,
+                         .ways = w->ways,
+                         .way = w->way,
+                         .whole_rows = w->whole ? w->whole_rows : 0,
+                         .row0 = w->whole ? w->row0 : 0,
+                         .follows = w->whole && w->row0 > 0,
+                         .gain = w->gain && b->m->arch->hf_gain };
     memcpy(o->hf_shape, w->hf_shape, sizeof o->hf_shape);
     if (!bind_hf_name(b, w, bind_suffix(w), name))
         return;

@@ -53,7 +53,7 @@ typedef struct outgoing {
     int64_t shape[2]; /* outermost first */
     int hf_dim;       /* for a Hugging Face file, see export_shape */
     int64_t hf_shape[MAX_DIM];
-    int64_t stack, expert;   /* for GGUF, see origin */
+    int64_t stack, expert;   /* for GGUF, see param_origin */
     bool flip;               /* from is [cols, rows]: transpose */
     int64_t permuted_head;   /* head width, if rows of each head must be reordered; or 0 */
     bool to_adjacent;        /* from halves to neighbours; otherwise back */

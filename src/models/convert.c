@@ -158,7 +158,7 @@ static bool is_tied(const model *m)
 }
 
 /* Readers of GGUF expect vectors and learned positions in f32, whatever they were. */
-static const dtype *type_for_gguf(const conversion *c, const tensor *w, const origin *o,
+static const dtype *type_for_gguf(const conversion *c, const tensor *w, const param_origin *o,
                                   bool *instead)
 {
     const quant_target *target = c->o->target;
@@ -208,7 +208,8 @@ static const char *gguf_name(conversion *c, int64_t i)
 /* A tensor that is not the file's: rows and columns are as the model has them, and gains are whole.
  * Where the file's was quantised and no type is requested, rounding again would lose much of what
  * was merged. */
-static weft_status put_merged(conversion *c, const stored *merged, const origin *o, outgoing *t)
+static weft_status put_merged(conversion *c, const stored *merged, const param_origin *o,
+                              outgoing *t)
 {
     const bool gguf = c->report->to == WEFT_FORMAT_GGUF;
     if (o->stack || o->ways)
@@ -225,7 +226,7 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
 {
     const model *m = &c->m;
     const tensor *w = m->param[i];
-    const origin *o = &m->notes->origin[i];
+    const param_origin *o = &m->notes->origin[i];
     const bool gguf = c->report->to == WEFT_FORMAT_GGUF;
     const rope_pairing before = c->from_gguf ? m->arch->gguf_pairing : ROPE_HALVES;
     const rope_pairing after = gguf ? m->arch->gguf_pairing : ROPE_HALVES;

@@ -9,7 +9,7 @@
 #include "models/arch.h"
 
 /* A weight: where it is, and its name and layout in the other format. */
-typedef struct origin {
+typedef struct param_origin {
     const stored *from;
     const char *hf; /* its name in a Hugging Face file */
     bool flip;      /* such a file stores it as [I, O] */
@@ -24,7 +24,7 @@ typedef struct origin {
     int64_t row0;       /* ... from this row on ... */
     bool follows;       /* ... and not the first of them */
     bool gain;          /* stored less 1 in a Hugging Face file */
-} origin;
+} param_origin;
 
 /* A configuration value and both its keys, NULL if a format has none. GGUF's is relative to the
  * architecture. */
@@ -45,7 +45,7 @@ typedef struct tied_head {
 } tied_head;
 
 typedef struct export_notes {
-    origin *origin; /* [n_param] */
+    param_origin *origin; /* [n_param] */
     config_value value[MAX_CONFIG_VALUE];
     int n_value;
     const bool *windowed;        /* [n_layer] layers with a window; NULL: all or none */

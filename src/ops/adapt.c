@@ -142,14 +142,14 @@ static void add_low_rank(run *r, matrix y, matrix t, const group *g, int64_t row
         parallel(r, y.rows, 3 * y.cols, end_rows, &e);
 }
 
-static matrix scratch(void *room, int64_t n_row, int64_t n_col)
+static matrix matrix_in(void *room, int64_t n_row, int64_t n_col)
 {
     return (matrix){ .at = aligned(room), .rows = n_row, .cols = n_col, .stride = n_col };
 }
 
 static matrix low_rank_of(void *room, const group *g)
 {
-    return scratch(room, g->n, rows(g->p->a));
+    return matrix_in(room, g->n, rows(g->p->a));
 }
 
 static void *after(matrix t)
@@ -195,7 +195,7 @@ static matrix dropped(run *r, matrix x, const tensor *w, void **room)
 {
     if (!(r->lora_dropout > 0))
         return x;
-    const matrix to = scratch(*room, x.rows, x.cols);
+    const matrix to = matrix_in(*room, x.rows, x.cols);
     drop(r, to, false, x, x, w);
     *room = after(to);
     return to;
@@ -233,7 +233,7 @@ static void adapt(run *r, matrix y, matrix x, const tensor *w, const tensor *bia
 /* ---- backward -------------------------------------------------------------------------------- */
 
 /* The adapter of w that the batch trains, or NULL. */
-static const lora *trained(const run *r, const tensor *w, bool table)
+static const lora *trained_lora(const run *r, const tensor *w, bool table)
 {
     const batch *b = r->at.batch;
     for (int32_t s = 0; b && b->rank > 0 && w->slot && s < b->n_seq; s++) {
@@ -246,7 +246,7 @@ static const lora *trained(const run *r, const tensor *w, bool table)
 
 void adapt_inputs(run *r, node *n, const tensor *w, bool table)
 {
-    const lora *p = r->tape || r->counting ? trained(r, w, table) : NULL;
+    const lora *p = r->tape || r->counting ? trained_lora(r, w, table) : NULL;
     if (!p)
         return;
     tensor **all = arena_alloc(&r->meta, (size_t)(n->n_more + 3) * sizeof *all, NULL);
@@ -430,7 +430,7 @@ bool product_has_gain(const run *r, const tensor *w)
 
 bool product_shares_a(const run *r, const tensor *w, const tensor *other)
 {
-    const lora *p = trained(r, w, false), *q = trained(r, other, false);
+    const lora *p = trained_lora(r, w, false), *q = trained_lora(r, other, false);
     return p && q && p->a == q->a;
 }
 
@@ -473,7 +473,7 @@ void adapt_table(run *r, matrix y, const tensor *table, index_fn *index_of, cons
 
 void adapt_table_back(run *r, matrix dy, const tensor *table, index_fn *index_of, const void *ctx)
 {
-    const lora *p = trained(r, table, true);
+    const lora *p = trained_lora(r, table, true);
     row_walk k = walk_from(dy.of);
     group g = { 0 };
     if (!p || !next_group(&k, dy.rows, table, true, &g))

@@ -34,7 +34,7 @@ typedef struct query_rows {
 /* The sums a pass makes. */
 typedef enum sums { SUM_DQ = 1, SUM_DK_DV = 2 } sums;
 
-static real *take_rows_of(const query_tile *c, int64_t width)
+static real *side_rows(const query_tile *c, int64_t width)
 {
     return side_take((size_t)(c->n * width) * sizeof(real));
 }
@@ -45,11 +45,11 @@ static void query_rows_take(const run *r, const node *n, query_rows *t)
     const attn *a = n->arg;
     const query_tile *c = &t->tile;
     const int64_t R = row_blocks(c->n, r->kern->rows);
-    t->q = take_rows_of(c, a->d_key);
-    t->packed_q = take_rows_of(c, a->d_key);
-    t->dy = take_rows_of(c, a->d_value);
-    t->packed_dy = take_rows_of(c, a->d_value);
-    t->dq = take_rows_of(c, a->d_key);
+    t->q = side_rows(c, a->d_key);
+    t->packed_q = side_rows(c, a->d_key);
+    t->dy = side_rows(c, a->d_value);
+    t->packed_dy = side_rows(c, a->d_value);
+    t->dq = side_rows(c, a->d_key);
     tile_gather(c, row(n->in[Q], 0), n->in[Q]->stride, a->d_key, t->q);
     tile_gather(c, grad_row(n->out, 0), n->out->stride, a->d_value, t->dy);
     r->kern->pack(t->packed_q, t->q, a->d_key, 1, c->n, a->d_key, 0, R);
@@ -109,7 +109,7 @@ static void sum_dq(const run *r, const node *n, const query_rows *t, int64_t k0,
     const query_tile *c = &t->tile;
     const int64_t E = a->d_key, R = row_blocks(c->n, r->kern->rows), sees = tile_block(r, c, k0);
     const row_set k = tile_keys(r, &c->k, k0, c->k_at, E);
-    real *packed = take_rows_of(c, PAGE_ROWS);
+    real *packed = side_rows(c, PAGE_ROWS);
     r->kern->pack(packed, ds, PAGE_ROWS, 1, c->n, k1 - k0, sees, R);
     r->kern->product(t->dq, E, true, packed, c->n, k1 - k0, &k, false, sees, R, 0, E);
     side_give(packed);
@@ -122,7 +122,7 @@ static void sum_keys(const run *r, const query_tile *c, int64_t k0, int64_t keys
     const row_cut blocks = cut_rows(c->n, r->kern->rows);
     const int64_t i0 = block_row(&blocks, tile_block(r, c, k0));
     const int64_t R = row_blocks(keys, r->kern->rows);
-    real *packed = take_rows_of(c, PAGE_ROWS);
+    real *packed = side_rows(c, PAGE_ROWS);
     const row_set right = dtype_rows(&dtype_real, r->kern, x + i0 * width, width);
     r->kern->pack(packed, w + i0 * PAGE_ROWS, 1, PAGE_ROWS, keys, c->n - i0, 0, R);
     r->kern->product(to, stride, true, packed, keys, c->n - i0, &right, false, 0, R, 0, width);
@@ -141,7 +141,7 @@ static void meet(const run *r, const node *n, const query_rows *t, sums what, in
     if (end <= begin)
         return;
     first += begin - k0;
-    real *p = take_rows_of(c, PAGE_ROWS), *ds = take_rows_of(c, PAGE_ROWS);
+    real *p = side_rows(c, PAGE_ROWS), *ds = side_rows(c, PAGE_ROWS);
     slopes(r, n, t, begin, end, a->scale, p, ds, NULL);
     if (what & SUM_DQ && n->in[Q]->needs_grad)
         sum_dq(r, n, t, begin, end, ds);
@@ -259,7 +259,7 @@ static void bias_grad(const run *r, const node *n, const query_tile *c)
 {
     query_rows t = { .tile = *c };
     query_rows_take(r, n, &t);
-    real *p = take_rows_of(c, PAGE_ROWS), *ds = take_rows_of(c, PAGE_ROWS);
+    real *p = side_rows(c, PAGE_ROWS), *ds = side_rows(c, PAGE_ROWS);
     real *to = n->in[BIAS]->grad + c->h0;
     const int64_t last = r->at.batch->row[pair_row(c, c->n - 1)].pos;
     for (int64_t k0 = c->first_key; k0 < c->end_key; k0 = page_end(k0, c->end_key)) {

@@ -14,7 +14,7 @@ static const float between[15] = { -115.5f, -93.5f, -74,   -57,   -42, -28.5f, -
                                    7,       19,     31.5f, 45.5f, 61,  79,     101 };
 
 /* The code of the nearest value, by bisection. */
-static inline int nearest(float v)
+static inline int nearest_code(float v)
 {
     int code = v > between[7] ? 8 : 0;
     code += v > between[code + 3] ? 4 : 0;
@@ -39,7 +39,7 @@ float iq4_round(uint8_t *q, const iq4_group *g, float a)
     const float inverse = a != 0 ? 1 / a : 0;
     float sum = 0;
     for (int k = 0; k < GROUP; k++) {
-        const int code = nearest(g->x[k] * inverse);
+        const int code = nearest_code(g->x[k] * inverse);
         const float off = g->x[k] - a * (float)iq4_values[code];
         if (q)
             q[k] = (uint8_t)code;
@@ -62,7 +62,7 @@ static float refit(const iq4_group *g, float a, float *gain)
     const float inverse = 1 / a;
     float xv = 0, vv = 0;
     for (int k = 0; k < GROUP; k++) {
-        const float v = (float)iq4_values[nearest(g->x[k] * inverse)];
+        const float v = (float)iq4_values[nearest_code(g->x[k] * inverse)];
         xv += g->w[k] * g->x[k] * v;
         vv += g->w[k] * v * v;
     }

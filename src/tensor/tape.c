@@ -120,8 +120,8 @@ static void tape_step_back(run *r, const node *n)
         mem_guard_end();
         side_end(before);
         profile_end(r, n, true, began);
-        if (r->tape->seen)
-            r->tape->seen(r->tape->seen_ud, r, n);
+        if (r->tape->observer)
+            r->tape->observer(r->tape->observer_ud, r, n);
         if (r->poll)
             r->poll(r->poll_ud);
     }

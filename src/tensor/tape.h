@@ -15,7 +15,7 @@
  * unwinding calls the block again to rebuild the list. Both ways give the same bits.
  *
  * After an op's backward the gradient of its output is complete, and so are those of inputs that it
- * alone reads: `seen` may look at them.
+ * alone reads: `observer` may look at them.
  *
  * The tape counts how often each parameter is used. When the last use is unwound, its gradient is
  * complete, and `ready` is called: a reduction over processes can start there while backward
@@ -34,9 +34,9 @@ struct tape {
     bool recompute; /* recompute blocks in backward instead of keeping them */
     void (*ready)(void *ud, tensor *param);
     void *ud;
-    void (*seen)(void *ud, run *r,
-                 const node *n); /* called after the backward of every op; or NULL */
-    void *seen_ud;
+    void (*observer)(void *ud, run *r,
+                     const node *n); /* called after the backward of every op; or NULL */
+    void *observer_ud;
     int64_t block; /* the block being unwound: its outside inputs are x and the encoder's output */
 };
 

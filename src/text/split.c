@@ -187,7 +187,7 @@ static const uint8_t bert_ascii[128] = {
     [':' ... '@'] = 2, ['[' ... '`'] = 2, ['{' ... '~'] = 2,
 };
 
-static int bert_kind(uint32_t c)
+static int bert_class(uint32_t c)
 {
     return c < 128 ? bert_ascii[c] : unicode_is_space(c) ? 1 : unicode_is_punctuation(c) ? 2 : 0;
 }
@@ -199,7 +199,7 @@ static bool by_bert(const frame *f)
     for (size_t at = 0, n; at < p->n; at += n) {
         uint32_t point;
         n = piece_point(p, at, &point);
-        const int now = bert_kind(point);
+        const int now = bert_class(point);
         if (now == 0)
             continue;
         if (!hand_on(f, begin, at) || (now == 2 && !hand_on(f, at, at + n)))

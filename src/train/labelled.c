@@ -174,8 +174,8 @@ static const char *label_text(const json_t *v, char made[24], size_t *n)
 }
 
 /* Copies the text and label of the line: its JSON tree is freed before the callback runs. */
-static weft_status read_object(reading *r, const json_t *root, const char *place, labelled *one,
-                               weft_error *err)
+static weft_status read_row_object(reading *r, const json_t *root, const char *place, labelled *one,
+                                   weft_error *err)
 {
     const json_t *text = json_object_get(root, "text");
     const json_t *second = json_object_get(root, "text_pair");
@@ -209,7 +209,7 @@ static weft_status read_labelled_line(reading *r, const char *s, size_t n, label
     snprintf(place, sizeof place, "%.500s:%lld", r->file->path, (long long)one->line);
     json_section_begin(r->mem);
     const json_t *root = json_read((const uint8_t *)s, n, true, place, err);
-    const weft_status status = root ? read_object(r, root, place, one, err) : err->code;
+    const weft_status status = root ? read_row_object(r, root, place, one, err) : err->code;
     json_section_end();
     return status == WEFT_OK ? deliver(r, one, err) : status;
 }
@@ -244,11 +244,11 @@ weft_status labelled_each(const file *f, data_kind kind, const columns *c, label
     weft_error local;
     reading r = { .file = f, .columns = c, .fn = fn, .ud = ud, .mem = m };
     err = err ? err : &local;
-    const size_t wrong = utf8_find_wrong(file_text(f), f->size);
+    const size_t bad = utf8_find_wrong(file_text(f), f->size);
     if (kind != DATA_TSV && kind != DATA_CSV && kind != DATA_JSONL)
         return weft_fail(err, WEFT_EINVAL, "%s: labels need TSV, CSV or JSONL", f->path);
-    if (wrong < f->size)
-        return weft_fail(err, WEFT_EFORMAT, "%s: byte %zu is not UTF-8", f->path, wrong);
+    if (bad < f->size)
+        return weft_fail(err, WEFT_EFORMAT, "%s: byte %zu is not UTF-8", f->path, bad);
     const weft_status status = kind == DATA_JSONL ? read_labelled_lines(&r, err)
                                                   : read_table(&r, kind == DATA_CSV, err);
     scratch_free(&r.room, m);

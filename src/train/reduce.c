@@ -50,7 +50,7 @@ static int64_t slice_most(const reduce_options *o, int64_t n_chunk)
 }
 
 /* Where a flight has the slice of rank q. */
-static real *room_of(const reduce *r, const flight *f, int q)
+static real *flight_slice(const reduce *r, const flight *f, int q)
 {
     return f->from + q * slice_most(&r->opt, params_chunks(r->p)) * PARAM_CHUNK;
 }
@@ -219,7 +219,7 @@ static void add_tree(void *arg, int64_t i)
     const int64_t n = chunk_end(t->r->p, chunk) - from;
     real *v[MAX_RANK];
     for (int q = 0; q < R; q++)
-        v[q] = room_of(t->r, t->f, q) + i * PARAM_CHUNK;
+        v[q] = flight_slice(t->r, t->f, q) + i * PARAM_CHUNK;
     real *own = t->f->block + from;
     v[rank] = own;
     for (int step = 1; step < R; step *= 2)
@@ -271,7 +271,7 @@ static void depart_exact(reduce *r, flight *f)
     for (int q = 0; q < n_rank(r->opt.ranks) && r->status == WEFT_OK; q++) {
         const span theirs = slice_at(r, f->bucket, q);
         if (q != rank)
-            note_failure(r, trade(r, f, q, TAG_GRADIENT, room_of(r, f, q), own,
+            note_failure(r, trade(r, f, q, TAG_GRADIENT, flight_slice(r, f, q), own,
                                   f->block + theirs.c0 * PARAM_CHUNK, floats_of(theirs, r->p->n),
                                   &r->err));
     }

@@ -56,7 +56,7 @@ static weft_status attend_saving(trainer *t, weft_error *err)
     return status;
 }
 
-static void blocks(trainer *t, checkpoint_block b[N_BLOCK])
+static void checkpoint_blocks(trainer *t, checkpoint_block b[N_BLOCK])
 {
     const bool alone = n_rank(trainer_ranks(t)) == 1;
     const adamw *a = &t->learner.adamw;
@@ -128,7 +128,7 @@ static weft_status save_view(trainer *t, const hf_form *form, const float *const
     learner *l = &t->learner;
     checkpoint_block block[N_BLOCK];
     char options[OPTIONS_BYTES];
-    blocks(t, block);
+    checkpoint_blocks(t, block);
     describe_run(t, options, sizeof options);
     const checkpoint_view v = { .counters = { .step = t->state.step,
                                               .cursor = t->state.cursor,
@@ -236,7 +236,7 @@ weft_status trainer_load(trainer *t, const checkpoint *c, weft_error *err)
                          "%s: made with seed %llu, %.200s; this run has seed %llu, %s", c->path,
                          (unsigned long long)n->seed, c->manifest.options,
                          (unsigned long long)t->opt.seed, options);
-    blocks(t, block);
+    checkpoint_blocks(t, block);
     weft_status status = check_counters(t, n, c->path, err);
     if (status == WEFT_OK)
         status = checkpoint_read(c, block, N_BLOCK, t->learner.model->host, err);

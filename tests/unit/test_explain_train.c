@@ -457,8 +457,8 @@ static void tape_of(const char *name, bool last_only, bool masked, taped *to)
     if (learner_init(&l, &m, &o, &b, &err) != WEFT_OK)
         fail_msg("%s", err.message);
     *to = (taped){ 0 };
-    l.tape.seen = see_back;
-    l.tape.seen_ud = to;
+    l.tape.observer = see_back;
+    l.tape.observer_ud = to;
     assert_int_equal(learner_begin(&l, NULL), WEFT_OK);
     learner_backward(&l, &b);
     learner_free(&l);

@@ -60,13 +60,14 @@ static bool symbol_has(grammar *g, symbol s, property what)
 {
     switch (kind_of(s)) {
     case SYMBOL_LEXEME: {
-        const rx e = lexeme_at(g, index_of(s));
+        const rx e = lexeme_at(g, symbol_index(s));
         return what == EMPTY ? rx_matches_empty(g->pool, e) : rx_alive(g->pool, e);
     }
     case SYMBOL_TOKEN:
         return what == FINISHES;
     default:
-        return what == EMPTY ? rule_at(g, index_of(s))->empty : rule_at(g, index_of(s))->finishes;
+        return what == EMPTY ? rule_at(g, symbol_index(s))->empty
+                             : rule_at(g, symbol_index(s))->finishes;
     }
 }
 
@@ -170,12 +171,12 @@ static void put_rules(grammar *g, uint32_t start)
             put_production(g, q);
             for (uint32_t i = 0; i < q->n; i++) {
                 const symbol s = *symbol_at(g, q->at + i);
-                if (kind_of(s) != SYMBOL_RULE || rule_at(g, index_of(s))->reached)
+                if (kind_of(s) != SYMBOL_RULE || rule_at(g, symbol_index(s))->reached)
                     continue;
-                rule_at(g, index_of(s))->reached = true;
+                rule_at(g, symbol_index(s))->reached = true;
                 uint32_t *next = grammar_append(g, &queue, sizeof *next);
                 if (next)
-                    *next = index_of(s);
+                    *next = symbol_index(s);
             }
         }
         r->n_start = g->start.n - r->start;
@@ -198,13 +199,13 @@ weft_status grammar_finish(grammar *g, symbol start, weft_error *err)
             expand_repeat(g, i);
     find_properties(g);
     if (g->failure.code == WEFT_OK && rx_failed(g->pool, &g->failure) == WEFT_OK &&
-        !rule_at(g, index_of(all))->finishes)
+        !rule_at(g, symbol_index(all))->finishes)
         grammar_failed(g, WEFT_EINVAL, "the grammar matches no text at all");
     if (g->failure.code == WEFT_OK)
-        put_rules(g, index_of(all));
+        put_rules(g, symbol_index(all));
     if (g->failure.code == WEFT_OK) {
         g->first = *(const uint32_t *)g->start.room.data;
-        g->whole = index_of(all);
+        g->whole = symbol_index(all);
     }
     if (g->failure.code != WEFT_OK && err)
         *err = g->failure;

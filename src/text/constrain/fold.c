@@ -43,8 +43,8 @@ static recursion calls_itself(const grammar *g, uint32_t index)
 /* The expression of a symbol: a lexeme, a folded rule. */
 static rx expression_of(const grammar *g, symbol s)
 {
-    const symbol l = kind_of(s) == SYMBOL_RULE ? rule_at(g, index_of(s))->as : s;
-    return lexeme_at(g, index_of(l));
+    const symbol l = kind_of(s) == SYMBOL_RULE ? rule_at(g, symbol_index(s))->as : s;
+    return lexeme_at(g, symbol_index(l));
 }
 
 /* The productions of a rule as one expression. */
@@ -129,15 +129,15 @@ static void count_lacking(folding *f, const grammar *g, uint32_t index)
         for (uint32_t i = 0; i < q->n; i++) {
             const symbol s = *symbol_at(g, q->at + i);
             never = never || kind_of(s) == SYMBOL_TOKEN;
-            lacking += kind_of(s) == SYMBOL_RULE && index_of(s) != index;
+            lacking += kind_of(s) == SYMBOL_RULE && symbol_index(s) != index;
         }
     }
     if (r->repeats != NO_SYMBOL) {
         never = never || kind_of(r->repeats) != SYMBOL_RULE;
         lacking++;
         if (!never) {
-            f->next[index] = f->repeated[index_of(r->repeats)];
-            f->repeated[index_of(r->repeats)] = index;
+            f->next[index] = f->repeated[symbol_index(r->repeats)];
+            f->repeated[symbol_index(r->repeats)] = index;
         }
     }
     f->lacking[index] = never ? NEVER : lacking;
@@ -179,11 +179,11 @@ static void join_lexemes(grammar *g, production *p)
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         symbol s = *symbol_at(g, p->at + i);
-        if (kind_of(s) == SYMBOL_RULE && rule_at(g, index_of(s))->as != NO_SYMBOL)
-            s = rule_at(g, index_of(s))->as;
+        if (kind_of(s) == SYMBOL_RULE && rule_at(g, symbol_index(s))->as != NO_SYMBOL)
+            s = rule_at(g, symbol_index(s))->as;
         symbol *before = n > 0 ? symbol_at(g, p->at + n - 1) : NULL;
         if (before && kind_of(*before) == SYMBOL_LEXEME && kind_of(s) == SYMBOL_LEXEME) {
-            const rx a = lexeme_at(g, index_of(*before)), b = lexeme_at(g, index_of(s));
+            const rx a = lexeme_at(g, symbol_index(*before)), b = lexeme_at(g, symbol_index(s));
             if (rx_size(g->pool, a) + rx_size(g->pool, b) <= FOLD_MOST) {
                 const symbol both = grammar_lexeme(g, rx_seq(g->pool, a, b));
                 if (both == NO_SYMBOL)
@@ -215,8 +215,8 @@ void grammar_fold(grammar *g)
     for (uint32_t i = 0; i < g->rules.n; i++) {
         rule *r = rule_at(g, i);
         if (r->repeats != NO_SYMBOL && kind_of(r->repeats) == SYMBOL_RULE &&
-            rule_at(g, index_of(r->repeats))->as != NO_SYMBOL)
-            r->repeats = rule_at(g, index_of(r->repeats))->as;
+            rule_at(g, symbol_index(r->repeats))->as != NO_SYMBOL)
+            r->repeats = rule_at(g, symbol_index(r->repeats))->as;
     }
     mem_free(g->mem, f.lacking);
     uses_free(&f.uses, g);

@@ -163,7 +163,9 @@ void grammar_add(grammar *g, symbol to, const symbol *right, size_t n)
     production *p = grammar_append(g, &g->productions, sizeof *p);
     if (!p)
         return;
-    *p = (production){ .rule = index_of(to), .next = NO_PRODUCTION, .at = at, .n = (uint32_t)n };
+    *p = (production){
+        .rule = symbol_index(to), .next = NO_PRODUCTION, .at = at, .n = (uint32_t)n
+    };
     rule *r = rule_at(g, p->rule);
     if (r->first == NO_PRODUCTION)
         r->first = index;
@@ -177,11 +179,11 @@ symbol grammar_repeat(grammar *g, symbol right, uint32_t min, uint32_t max)
     if (right == NO_SYMBOL || max < min)
         return NO_SYMBOL;
     if (kind_of(right) == SYMBOL_LEXEME)
-        return grammar_lexeme(g, rx_repeat(g->pool, lexeme_at(g, index_of(right)), min, max));
+        return grammar_lexeme(g, rx_repeat(g->pool, lexeme_at(g, symbol_index(right)), min, max));
     const symbol s = grammar_rule(g, "repetition");
     if (s == NO_SYMBOL)
         return s;
-    rule *r = rule_at(g, index_of(s));
+    rule *r = rule_at(g, symbol_index(s));
     r->repeats = right;
     r->min = min;
     r->max = max;
@@ -200,9 +202,9 @@ static void visit_uses(uses *u, const grammar *g, bool enter)
             if (kind_of(s) != SYMBOL_RULE)
                 continue;
             if (enter)
-                u->user[u->at[index_of(s) + 1]++] = p;
+                u->user[u->at[symbol_index(s) + 1]++] = p;
             else
-                u->at[index_of(s) + 2]++;
+                u->at[symbol_index(s) + 2]++;
         }
     }
 }

@@ -349,7 +349,7 @@ static void add_tokens(matcher *m, uint32_t row, uint64_t *bits)
     const item *it = row_items(&m->rows, row) + at.n_scan;
     const symbol *right = m->grammar->right.room.data;
     for (uint32_t i = 0; i < at.n_token; i++) {
-        const token_symbol *t = token_at(m->grammar, index_of(right[it[i].dot]));
+        const token_symbol *t = token_at(m->grammar, symbol_index(right[it[i].dot]));
         if (!t->negated && tokenizer_has(m->trie->tokenizer, t->id))
             set_bit(bits, t->id);
         for (uint32_t id = 0; t->negated && id < m->trie->n_id; id++)

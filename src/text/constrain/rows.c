@@ -173,15 +173,15 @@ static uint32_t initial_state(earley *r, uint32_t lexeme)
 static void put_dot(earley *r, uint32_t dot, uint32_t origin)
 {
     symbol s = after_dot(r, dot);
-    while (kind_of(s) == SYMBOL_LEXEME && lexeme_at(r->grammar, index_of(s)) == RX_EMPTY)
+    while (kind_of(s) == SYMBOL_LEXEME && lexeme_at(r->grammar, symbol_index(s)) == RX_EMPTY)
         s = after_dot(r, ++dot);
     if (kind_of(s) == SYMBOL_END && origin == ORIGIN_SELF)
         return; /* an empty rule: those who wait for it have already stepped over it */
     if (kind_of(s) == SYMBOL_END)
-        put_item(r, (item){ COMPLETED | index_of(s), origin, 0 });
+        put_item(r, (item){ COMPLETED | symbol_index(s), origin, 0 });
     else
         put_item(r, (item){ dot, origin,
-                            kind_of(s) == SYMBOL_LEXEME ? initial_state(r, index_of(s)) : 0 });
+                            kind_of(s) == SYMBOL_LEXEME ? initial_state(r, symbol_index(s)) : 0 });
 }
 
 /* A dot before a lexeme whose automaton is in a state; a lexeme that can only end has ended. */
@@ -226,7 +226,7 @@ static void close_row(earley *r)
         }
         const symbol s = after_dot(r, it.dot);
         if (kind_of(s) == SYMBOL_RULE)
-            predict(r, &it, index_of(s));
+            predict(r, &it, symbol_index(s));
         else if (kind_of(s) == SYMBOL_LEXEME && dfa_at(&r->dfa, it.state)->accepts)
             put_dot(r, it.dot + 1, it.origin);
     }
@@ -435,7 +435,7 @@ uint32_t rows_token(earley *r, uint32_t from, uint32_t id, uint32_t by_bytes)
     row_begin(r);
     for (uint32_t i = 0; i < at.n_token && r->err->code == WEFT_OK; i++) {
         const item it = row_items(r, from)[at.n_scan + i];
-        const token_symbol *t = token_at(r->grammar, index_of(after_dot(r, it.dot)));
+        const token_symbol *t = token_at(r->grammar, symbol_index(after_dot(r, it.dot)));
         if ((t->id == id) == t->negated)
             continue;
         any = true;

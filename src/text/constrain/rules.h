@@ -24,7 +24,7 @@ static inline symbol_kind kind_of(symbol s)
     return (symbol_kind)(s >> 30);
 }
 
-static inline uint32_t index_of(symbol s)
+static inline uint32_t symbol_index(symbol s)
 {
     return s & SYMBOL_INDEX;
 }

@@ -129,7 +129,7 @@ static rx whole_and_part(rx_pool *p, uint32_t n, bool integer)
 }
 
 /* A number that is not negative, of n significant digits; with `zero` it may be 0. */
-static rx form(rx_pool *p, uint32_t n, bool integer, bool zero)
+static rx number_form(rx_pool *p, uint32_t n, bool integer, bool zero)
 {
     const rx nought = rx_literal(p, "0", 1);
     rx any[4] = { whole_and_part(p, n, integer) };
@@ -213,7 +213,7 @@ static rx of_sign(rx_pool *p, const bounds *b, bool integer, bool negative)
         n = (uint32_t)b->min.n_whole;
     if (max_here && (uint32_t)b->max.n_whole > n)
         n = (uint32_t)b->max.n_whole;
-    rx r = form(p, n, integer, !negative);
+    rx r = number_form(p, n, integer, !negative);
     if (min_here)
         r = rx_and(p, r, compared(p, &b->min, !negative, b->min_open));
     if (max_here)

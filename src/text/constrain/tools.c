@@ -154,7 +154,7 @@ static bool read_tool(const reading *r, const json_t *value, tool *to)
     return to->name && to->schema && read_arguments(r, parameters, to);
 }
 
-static bool read_list(tool_list *list, const char *text, size_t n, weft_error *err)
+static bool read_tool_list(tool_list *list, const char *text, size_t n, weft_error *err)
 {
     reading r = { .list = list, .err = err };
     json_t *root = json_read_root((const uint8_t *)text, n, false, true, "tools", err);
@@ -189,7 +189,7 @@ weft_status tools_read(tool_list *list, const char *text, size_t n, mem *m, weft
     if (arena_init(&list->store, ARENA_GROWING, m, 0, "tools", err) != WEFT_OK)
         return err->code;
     json_section_begin(m);
-    const bool good = read_list(list, text, n, err);
+    const bool good = read_tool_list(list, text, n, err);
     json_section_end();
     if (good)
         return WEFT_OK;

@@ -168,7 +168,7 @@ static bool arguments(jeval *e, const jnode *n, jargs *a)
     return true;
 }
 
-static jval call(jeval *e, jval f, const jargs *a)
+static jval call_value(jeval *e, jval f, const jargs *a)
 {
     switch (f.kind) {
     case V_MACRO:
@@ -194,7 +194,7 @@ static jval call(jeval *e, jval f, const jargs *a)
 static jval apply(jeval *e, const jnode *n, jval v, const jargs *a)
 {
     if (n->kind == N_CALL)
-        return call(e, v, a);
+        return call_value(e, v, a);
     if (!n->what)
         return jfail(&e->r, WEFT_EINVAL, "no filter or test is called %.*s", (int)n->name->n,
                      n->name->at);

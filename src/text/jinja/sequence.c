@@ -84,7 +84,7 @@ static jargs after(const jargs *a, uint32_t n)
     return rest;
 }
 
-static bool named(jrender *r, lazy *g, jval name, bool test)
+static bool filter_named(jrender *r, lazy *g, jval name, bool test)
 {
     const jfilter *f = NULL;
     if (name.kind == V_STR)
@@ -102,7 +102,7 @@ static bool begin_map(jrender *r, lazy *g)
     const jargs *a = &g->a;
     if (a->n > 0) {
         g->rest = after(a, 1);
-        return named(r, g, a->arg[0], false);
+        return filter_named(r, g, a->arg[0], false);
     }
     bool found = false;
     for (uint32_t i = 0; i < a->n_key; i++) {
@@ -133,7 +133,7 @@ static bool begin_select(jrender *r, lazy *g)
     if (g->a.n <= first)
         return true;
     g->rest = after(&g->a, first + 1);
-    return named(r, g, g->a.arg[first], true);
+    return filter_named(r, g, g->a.arg[first], true);
 }
 
 static bool begin_lazy(jrender *r, lazy *g)

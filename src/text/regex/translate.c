@@ -61,7 +61,7 @@ typedef struct translation {
 
 #define BEGIN 3 /* start of the translation, after "(?:" */
 
-static weft_status refuse(translation *t, size_t from, const char *what)
+static weft_status untranslatable(translation *t, size_t from, const char *what)
 {
     return regex_refuse(&t->in, from, WEFT_EUNSUPPORTED, what);
 }
@@ -88,9 +88,9 @@ static weft_status literal(translation *t, size_t from, uint32_t c)
     begin_atom(t, true);
     if (t->now.any_case) {
         if (c >= 0x80)
-            return refuse(t, from, "case-insensitive non-ASCII letters");
+            return untranslatable(t, from, "case-insensitive non-ASCII letters");
         if (is_ligature(before, c))
-            return refuse(t, from, "case-insensitive letters of a ligature");
+            return untranslatable(t, from, "case-insensitive letters of a ligature");
         t->letter = c;
     }
     if (c >= 0x80) {
@@ -152,13 +152,13 @@ static weft_status escape(translation *t)
     regex_escape e;
     weft_status status;
     if (!regex_read_escape(&t->in, &e, &status))
-        return refuse(t, from, "unknown escape");
+        return untranslatable(t, from, "unknown escape");
     if (status != WEFT_OK)
         return status;
     if (!e.property)
         return literal(t, from, e.point);
     if (t->now.any_case && !strchr("dshDSH", kind))
-        return refuse(t, from, "a case-insensitive set");
+        return untranslatable(t, from, "a case-insensitive set");
     begin_atom(t, true);
     put_property(t, e.property, e.negated);
     return WEFT_OK;
@@ -169,7 +169,7 @@ static weft_status escape(translation *t)
 static weft_status begin_group(translation *t, size_t from, const char *opening, bool repeatable)
 {
     if (t->depth == GROUP_DEPTH)
-        return refuse(t, from, "groups nested too deep");
+        return untranslatable(t, from, "groups nested too deep");
     t->open[t->depth++] = (group){ t->out->n, t->now, 1, repeatable };
     regex_puts(t->out, opening);
     t->repeatable = false;
@@ -193,7 +193,7 @@ static weft_status change_options(translation *t, size_t from)
         else if (c == ':' || c == ')')
             break;
         else
-            return refuse(t, from, "unknown group");
+            return untranslatable(t, from, "unknown group");
     }
     const bool scoped = regex_peek(&t->in, 0) == ':';
     const char *opening = openings[to.any_case][to.dot_all];
@@ -218,7 +218,7 @@ static weft_status named_group(translation *t, size_t from)
     const char *close = memchr(t->in.pattern + t->in.at, '>', t->in.n - t->in.at);
     const char first = regex_peek(&t->in, 0);
     if (!close || !((first | 0x20) >= 'a' && (first | 0x20) <= 'z'))
-        return refuse(t, from, "unknown group");
+        return untranslatable(t, from, "unknown group");
     t->in.at = (size_t)(close - t->in.pattern) + 1;
     return begin_group(t, from, "(?:", true);
 }
@@ -233,7 +233,7 @@ static weft_status open_group(translation *t)
                   { "?!", false }, { "?<=", false }, { "?<!", false } };
     const size_t from = t->in.at - 1;
     if (regex_peek(&t->in, 0) == '*')
-        return refuse(t, from, "a verb or callout");
+        return untranslatable(t, from, "a verb or callout");
     if (regex_peek(&t->in, 0) != '?')
         return begin_group(t, from, "(?:", true);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -328,7 +328,7 @@ static weft_status put_interval(translation *t, const interval *r)
 {
     char text[48];
     if (r->min > REPEAT_MOST || r->max > REPEAT_MOST || (r->max >= 0 && r->max < r->min))
-        return refuse(t, t->in.at, "a repeat out of range");
+        return untranslatable(t, t->in.at, "a repeat out of range");
     if (r->max < 0)
         snprintf(text, sizeof text, "{%ld,}", r->min);
     else

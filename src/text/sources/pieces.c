@@ -74,7 +74,7 @@ static void spell(const pieces *p, const char *text, size_t length, sink *s)
     }
 }
 
-static void spell_token(const pieces *p, int32_t id, bool is_byte, sink *s)
+static void spell_piece(const pieces *p, int32_t id, bool is_byte, sink *s)
 {
     const int byte = is_byte ? byte_of_spelling(p->text[id], p->length[id]) : -1;
     if (byte >= 0)
@@ -91,8 +91,8 @@ int64_t pieces_bytes(const pieces *p, int32_t id, char *bytes, size_t size)
     if (type == PIECE_CONTROL)
         return 0;
     sink measure = { NULL, 0, 0 }, s = { bytes, size, 0 };
-    spell_token(p, id, type == PIECE_BYTE, &measure);
+    spell_piece(p, id, type == PIECE_BYTE, &measure);
     if (measure.n > 0 && (size_t)measure.n <= size)
-        spell_token(p, id, type == PIECE_BYTE, &s);
+        spell_piece(p, id, type == PIECE_BYTE, &s);
     return measure.n;
 }

@@ -192,7 +192,7 @@ static weft_status check_utf8(const file *f, weft_error *err)
 
 /* The end of a chunk of at least CHUNK_BYTES, if the text is that long: after a line or a special
  * token, since no word crosses those. */
-static size_t chunk_end(const train_options *o, const char *s, size_t n)
+static size_t text_chunk_end(const train_options *o, const char *s, size_t n)
 {
     size_t end = 0;
     if (o->lines) {
@@ -216,7 +216,7 @@ static weft_status cut_file(corpus *c, const file *f, weft_error *err)
         if (!chunks)
             return err->code;
         c->chunks = chunks;
-        n = chunk_end(c->o, s + at, f->size - at);
+        n = text_chunk_end(c->o, s + at, f->size - at);
         chunks[c->n_chunk++] = (chunk){ s + at, n };
     }
     return WEFT_OK;
