@@ -239,8 +239,8 @@ static const char *first_of(const char *relative, const char *name, uint32_t n, 
 {
     char command[4096];
     const size_t size = head + n * each;
+    snprintf(command, sizeof command, "gzip -dc '%s'", asset(relative)); /* or skips the test */
     uint8_t *data = malloc(size);
-    snprintf(command, sizeof command, "gzip -dc '%s'", asset(relative));
     FILE *f = popen(command, "r");
     assert_non_null(f);
     assert_int_equal(fread(data, 1, size, f), size);
