@@ -35,6 +35,7 @@ const sum = x => { let s = 0; for (const v of x) s += v; return s; };
 const dot = (x, y) => { let s = 0; for (let i = 0; i < x.length; i++) s += x[i] * y[i]; return s; };
 const norm = x => Math.sqrt(dot(x, x));
 const largest = x => { let m = -Infinity; for (const v of x) if (v > m) m = v; return m; };
+const smallest = x => { let m = Infinity; for (const v of x) if (v < m) m = v; return m; };
 const entropy = p => -sum(Array.from(p, v => v > 0 ? v * Math.log2(v) : 0));
 
 // Four digits; and all of them, the shortest text that is this f32 again.
@@ -144,8 +145,8 @@ function heat(rows, cols, value, o = {}) {
 function plot(lines, o = {}) {
   const W = o.width || 460, H = o.height || 200, left = 52, low = 30, all = lines.flatMap(l => Array.from(l.y)).filter(isFinite);
   const xs = lines.flatMap(l => Array.from(l.x));
-  const [x0, x1] = [Math.min(...xs), Math.max(...xs)];
-  let [y0, y1] = [Math.min(...all, o.zero ? 0 : Infinity), Math.max(...all)];
+  const [x0, x1] = [smallest(xs), largest(xs)];
+  let [y0, y1] = [Math.min(smallest(all), o.zero ? 0 : Infinity), largest(all)];
   if (y0 === y1) { y0 -= 1; y1 += 1; }
   const X = x => left + (x - x0) / (x1 - x0 || 1) * (W - left - 8), Y = y => H - low - (y - y0) / (y1 - y0) * (H - low - 10);
   const s = h("svg", {viewBox: `0 0 ${W} ${H}`, width: W, height: H},
@@ -166,9 +167,9 @@ function plot(lines, o = {}) {
 
 // Counts of numbers in n equal steps.
 function histogram(values, n, o = {}) {
-  const W = 460, H = 150, lo = Math.min(...values), hi = Math.max(...values), bins = new Array(n).fill(0);
+  const W = 460, H = 150, lo = smallest(values), hi = largest(values), bins = new Array(n).fill(0);
   values.forEach(x => bins[Math.min(n - 1, Math.floor((x - lo) / (hi - lo || 1) * n))]++);
-  const top = Math.max(...bins), w = (W - 60) / n;
+  const top = largest(bins), w = (W - 60) / n;
   return wide(h("svg", {viewBox: `0 0 ${W} ${H}`, width: W, height: H},
     bins.map((b, i) => h("rect", {x: 40 + i * w, width: w - 1, y: H - 30 - b / top * (H - 44), height: b / top * (H - 44)})),
     h("text", {x: 34, y: 18, "text-anchor": "end"}, String(top)), h("text", {x: 40, y: H - 16}, fmt(lo)),

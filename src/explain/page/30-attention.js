@@ -62,7 +62,7 @@ views.query = (box, v) => {
 // ---- heads
 
 views.heads = (box, v) => {
-  const H = Math.max(...layers.map(l => l.n_head)), cell = Math.max(16, Math.min(64, Math.floor(980 / H) - 4));
+  const H = largest(layers.map(l => l.n_head)), cell = Math.max(16, Math.min(64, Math.floor(980 / H) - 4));
   box.append(h("p", null, "A square is what one head does: its rows are queries, its columns the keys they look at. Choose one to enlarge it."));
   const grid = h("div", {style: `display:grid;gap:3px;grid-template-columns:${doc.layers ? 6 : 2.2}em repeat(${H},${cell}px);align-items:center`});
   for (const l of v.layers.filter(x => x.probs)) {
@@ -114,7 +114,7 @@ views.mask = (box, v) => {
   if (!l.causal) return;
   const i = at.token < N - 1 ? at.token : Math.floor(N / 2), c = chosen(l, i), all = Array.from({length: N}, (_, j) => dot(c.q, c.k(j)) * l.scale);
   if (l.cap) all.forEach((x, j) => all[j] = l.cap * Math.tanh(x / l.cap));
-  const added = all.map((x, j) => Math.fround(x + (sees(c.i, j) ? 0 : -1e9))), max = Math.max(...added);
+  const added = all.map((x, j) => Math.fround(x + (sees(c.i, j) ? 0 : -1e9))), max = largest(added);
   const e = added.map(x => Math.exp(x - max)), total = sum(e), hidden = [...added.keys()].filter(j => !sees(c.i, j)).slice(0, 4);
   const shown = [...strongest(c.p, 4), ...hidden];
   box.append(h("h3", null, `Adding −10⁹ against leaving out, at token ${i}, ${word(i)}`), table(["key", "score", "+ mask", "softmax of that", "by index"],
@@ -132,13 +132,13 @@ views.root = (box, v) => {
   for (let i = 0; i < N; i++) for (let j = 0; j <= (l.causal ? i : keys.rows - 1); j++)
     raw.push(dot(part(q.row(i), c.head, l.d_key), part(keys.row(j), g, l.d_key)));
   const spread = x => { const m = sum(x) / x.length; return sum(x.map(a => (a - m) ** 2)) / x.length; };
-  const soft = x => { const m = Math.max(...x), e = x.map(a => Math.exp(a - m)), t = sum(e); return e.map(a => a / t); };
+  const soft = x => { const m = largest(x), e = x.map(a => Math.exp(a - m)), t = sum(e); return e.map(a => a / t); };
   const scaled = raw.map(x => x * l.scale);
   const mine = Array.from(c.p, (_, j) => dot(c.q, c.k(j)));
   box.append(h("p", null, `If the ${l.d_key} columns of q and k were independent with variance 1, q · k would have variance ${l.d_key}, `
     + `and the softmax would give nearly everything to one key. Times ${fmt(l.scale)} the variance is divided by ${fmt(1 / l.scale ** 2)}.`),
     table(["", "variance", "entropy of the row, bits", "largest share"], [
-      ["q · k", spread(raw), entropy(soft(mine)), Math.max(...soft(mine))],
+      ["q · k", spread(raw), entropy(soft(mine)), largest(soft(mine))],
       [`times ${fmt(l.scale)}`, spread(scaled), entropy(c.p), largest(c.p)]]),
     h("h3", null, `All ${raw.length} products of ${layerName(l.layer)}, head ${c.head}`),
     histogram(raw, 24, {xlabel: "q · k"}));
@@ -194,13 +194,13 @@ views.flash = (box, v) => {
   let m = -Infinity, sumOf = 0;
   for (let j = 0; j < c.s.length; j += flash.block) {
     const s = Array.from(c.s.subarray(j, j + flash.block)), old = m;
-    m = Math.max(m, ...s.filter(isFinite));
+    m = Math.max(m, largest(s));
     const keep = isFinite(old) ? Math.exp(old - m) : 0;
     sumOf *= keep;
     o.forEach((x, d) => o[d] = x * keep);
     s.forEach((x, k) => { const e = Math.exp(x - m); if (!(e > 0)) return;
       sumOf += e; c.v(j + k).forEach((y, d) => o[d] += e * y); });
-    rows.push([`${j} to ${Math.min(j + flash.block, c.s.length) - 1}`, Math.max(...s), keep, m, sumOf, o[0] / sumOf]);
+    rows.push([`${j} to ${Math.min(j + flash.block, c.s.length) - 1}`, largest(s), keep, m, sumOf, o[0] / sumOf]);
   }
   box.append(h("p", null, "The softmax needs no whole row of scores: for each block of keys, keep the largest score m so far, the sum ℓ of "
     + "exp(s − m), and the sum o of values; if m grows, what was summed is scaled by exp(m before − m). So no n × n matrix is ever stored. "
@@ -208,5 +208,5 @@ views.flash = (box, v) => {
     slider("keys in a block", 1, Math.max(2, Math.min(16, c.s.length)), 1, flash.block, n => { flash.block = n; box.replaceChildren(); views.flash(box, v); }),
     table(["keys", "largest", "scaled by", "m", "ℓ", "o₀ / ℓ"], rows),
     h("p", null, `In the model: ${fmt(c.pooled[0])}; the largest difference of all ${l.d_value} columns is `
-      + `${fmt(Math.max(...Array.from(o, (x, d) => Math.abs(x / sumOf - c.pooled[d]))))}${l.sink ? " (a sink adds to ℓ)" : ""}.`));
+      + `${fmt(largest(Array.from(o, (x, d) => Math.abs(x / sumOf - c.pooled[d]))))}${l.sink ? " (a sink adds to ℓ)" : ""}.`));
 };

@@ -38,7 +38,7 @@ const activations = {silu: x => x / (1 + Math.exp(-x)), relu: x => Math.max(0, x
   gelu_tanh: x => x / 2 * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)))};
 
 function drawCurve(l, pre, act) {
-  const f = activations[l.activation], low = Math.min(-4, ...pre), high = Math.max(4, ...pre), xs = Array.from({length: 121}, (_, i) => low + (high - low) * i / 120);
+  const f = activations[l.activation], low = Math.min(-4, smallest(pre)), high = Math.max(4, largest(pre)), xs = Array.from({length: 121}, (_, i) => low + (high - low) * i / 120);
   const some = [...pre.keys()].filter(i => i % Math.ceil(pre.length / 300) === 0);
   return h("div", null, h("h3", null, "The activation, and real points on it"), plot([...(f ? [{x: xs, y: xs.map(f)}] : []),
     {x: some.map(i => pre[i]), y: some.map(i => act[i]), dots: true, radius: 2}], {xlabel: l.gate ? "gate" : "up"}), h("div.f", null, `${l.activation}:  ${l.formula}`));

@@ -68,9 +68,9 @@ const floats0 = t => typeof t.data === "string" ? (t.data = floats(t.data)) : t.
 // ---- beams
 
 views.beams = (box, v) => {
-  const steps = Math.max(...v.nodes.map(n => n.step)) + 1, W = 150, R = 34, slots = [];
+  const steps = largest(v.nodes.map(n => n.step)) + 1, W = 150, R = 34, slots = [];
   for (let s = 0; s < steps; s++) slots.push(v.nodes.filter(n => n.step === s).sort((a, b) => b.sum - a.sum));
-  const rows = Math.max(...slots.map(s => s.length)), where = n => [10 + n.step * W, 24 + slots[n.step].indexOf(n) * R];
+  const rows = largest(slots.map(s => s.length)), where = n => [10 + n.step * W, 24 + slots[n.step].indexOf(n) * R];
   const parent = n => n.step ? slots[n.step - 1].find(p => p.beam === n.parent) : null;
   const best = v.nodes.filter(n => n.beam < 0 || n.step === steps - 1).reduce((a, b) => b.score > a.score ? b : a), path = new Set();
   for (let n = best; n; n = parent(n)) path.add(n);

@@ -8,7 +8,7 @@ function grid(t) {
 const digits = x => (x && Math.abs(x) < 1e-4 ? x.toExponential(6) : String(+x.toPrecision(7))).replace(/-/g, "−");
 
 views.objective = (box, v) => {
-  const asked = v.rows.filter(r => r.target >= 0), masked = v.kind === "masked", most = Math.max(...asked.map(r => r.loss)), n = asked.length;
+  const asked = v.rows.filter(r => r.target >= 0), masked = v.kind === "masked", most = largest(asked.map(r => r.loss)), n = asked.length;
   box.append(note(masked ? "Some tokens are masked; each is the target of its own row. Of a run's targets 80 % become the mask, 10 % any token, 10 % stay. Other rows have the target −100 and no loss."
     : v.kind === "spans" ? "Spans of the source are cut out; the decoder writes them, each row predicts the token that follows."
     : v.continued ? "Only the rows that predict the target have a loss; the others have the target −100." : "Every row predicts the token that follows: the targets are the text, shifted by one."));
@@ -62,7 +62,7 @@ views.backward = (box, v) => {
   drawSlopes(box, v);
   drawAttentionBack(box, v);
   const stream = Array.from({length: L}, (_, l) => v.gradients.find(x => x.layer === l)), byLayer = Array.from({length: L}, (_, l) => length(v.weights.filter(w => layer(w) === l)));
-  const rows = [...stream.keys()].reverse(), most = Math.max(...stream.map(x => x.norm)), top = Math.max(...v.weights.map(w => w.norm)), mine = v.gradients.filter(x => x.layer === at.layer), peak = Math.max(...mine.map(x => x.norm));
+  const rows = [...stream.keys()].reverse(), most = largest(stream.map(x => x.norm)), top = largest(v.weights.map(w => w.norm)), mine = v.gradients.filter(x => x.layer === at.layer), peak = largest(mine.map(x => x.norm));
   box.append(h("h3", null, "From the last layer to the first: norms of gradients"), table(["layer", "of what leaves the block", "", "of its weights"], rows.map(l => ({on: l === at.layer, pick: () => pick({layer: l}), cells: [plain(l), stream[l].norm, bar(stream[l].norm / most), byLayer[l]]}))),
     h("div.row", null, h("div", null, h("h3", null, `Layer ${at.layer}, backwards`), scroll(table(["gradient of", "op", "norm", ""], mine.map(x => [x.name, x.op, x.norm, bar(x.norm / peak)])))),
       h("div", null, h("h3", null, "By weight"), scroll(table(["weight", "shape", "norm", ""], v.weights.map(w => ({on: layer(w) === at.layer, cells: [w.name, w.shape.join(" × "), w.norm, bar(w.norm / top)]})))))),
