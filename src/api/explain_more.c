@@ -16,10 +16,13 @@ static bool keep_stage(void *ud, const weft_sampler_stage *g)
         return true;
     subject_stage *k = &to->stage[to->n_stage++];
     const int most = sizeof k->best / sizeof *k->best;
-    *k = (subject_stage){ .n = g->n, .u = g->u, .id = g->id };
+    *k = (subject_stage){ .n = g->n, .u = g->u, .drawn.id = -1 };
     snprintf(k->name, sizeof k->name, "%s", g->name);
     k->n_best = g->n_best < most ? (int)g->n_best : most;
     memcpy(k->best, g->best, (size_t)k->n_best * sizeof *k->best);
+    for (int64_t i = 0; g->id >= 0 && i < g->n_best; i++)
+        if (g->best[i].id == g->id)
+            k->drawn = g->best[i];
     return true;
 }
 
@@ -34,8 +37,9 @@ weft_status take_stages(weft_model *m, const float *logits, const int32_t *ids, 
     weft_sampler *s = weft_sampler_new(m, &to->sampler, err);
     if (!s)
         return err->code;
-    const weft_status status = weft_sampler_stages(s, logits, n_out, ids, n, 8, keep_stage, to,
-                                                   err);
+    /* As many as top_k keeps: the one drawn is among them. */
+    const weft_status status = weft_sampler_stages(s, logits, n_out, ids, n, to->sampler.top_k,
+                                                   keep_stage, to, err);
     weft_sampler_free(s);
     return status;
 }

@@ -52,8 +52,8 @@ typedef struct subject_stage {
     int64_t n;     /* tokens that remain */
     weft_candidate best[8];
     int n_best;
-    double u;   /* the random number that the draw compared; -1: none */
-    int32_t id; /* the token drawn; -1: not yet */
+    double u;             /* the random number that the draw compared; -1: none */
+    weft_candidate drawn; /* the token drawn; id -1: not yet */
 } subject_stage;
 
 #define MAX_STAGE 8

@@ -116,6 +116,15 @@ const char *no_output(const subject *s)
                : "The output is not probabilities of tokens or classes.";
 }
 
+static void write_candidate(const subject *s, document *d, const char *key, const weft_candidate *c)
+{
+    doc_object(d, key);
+    write_token(s, d, c->id);
+    doc_real(d, "score", c->score);
+    doc_real(d, "p", c->p);
+    doc_end(d);
+}
+
 static void write_stages(const subject *s, document *d)
 {
     doc_list(d, "stages");
@@ -127,19 +136,11 @@ static void write_stages(const subject *s, document *d)
         if (g->u >= 0)
             doc_real(d, "u", g->u);
         doc_list(d, "best");
-        for (int k = 0; k < g->n_best; k++) {
-            doc_object(d, NULL);
-            write_token(s, d, g->best[k].id);
-            doc_real(d, "score", g->best[k].score);
-            doc_real(d, "p", g->best[k].p);
-            doc_end(d);
-        }
+        for (int k = 0; k < g->n_best; k++)
+            write_candidate(s, d, NULL, &g->best[k]);
         doc_end(d);
-        if (g->id >= 0) {
-            doc_object(d, "drawn");
-            write_token(s, d, g->id);
-            doc_end(d);
-        }
+        if (g->drawn.id >= 0)
+            write_candidate(s, d, "drawn", &g->drawn);
         doc_end(d);
     }
     doc_end(d);

@@ -57,8 +57,8 @@ views.output = (box, v) => {
     v.labels ? "" : slider("top-k", 1, v.best.length, 1, draw.k, set("k")), v.labels ? "" : slider("top-p", .05, 1, .01, draw.p, set("p"))), out);
   again();
   if (v.stages) box.append(h("h3", null, `The sampler's own stages, seed ${v.sampler_seed}`), table(["stage", "remain", "best", "score", "p", "u"],
-    v.stages.map(s => [s.name, h("span.n", null, String(s.remain)), s.drawn ? `drawn: ${letters(s.drawn.text)}` : letters(s.best[0].text),
-      s.best[0].score, s.best[0].p, s.u === undefined ? "" : s.u])));
+    v.stages.map(s => { const b = s.drawn || s.best[0];
+      return [s.name, h("span.n", null, String(s.remain)), (s.drawn ? "drawn: " : "") + letters(b.text), b.score, b.p, s.u === undefined ? "" : s.u]; })));
   if (v.lens.length) box.append(h("h3", null, "Logit lens: the head applied after each layer"),
     table(["layer", "most probable", "p", "then"], v.lens.map(l => ({on: l.layer === layers[at.layer].number, pick: () => pick({layer: layers.length > m.n_layer ? layers.length - 2 * m.n_layer + l.layer : l.layer}),
       cells: [`${l.layer}`, letters(l.best[0].text), l.best[0].p, l.best.slice(1).map(b => `${letters(b.text)} ${fmt(b.p)}`).join("   ")]}))));
