@@ -102,8 +102,7 @@ void view_mask(const subject *s, document *d)
 
 /* ---- heads that share keys ------------------------------------------------------------------- */
 
-/* Numbers that are cached for a token in all layers. */
-static int64_t cached_numbers(const model *m)
+int64_t cached_numbers(const model *m)
 {
     int64_t n = 0;
     for (int i = 0; i < m->n_stream; i++)

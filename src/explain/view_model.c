@@ -59,10 +59,11 @@ static void write_part(document *d, const char *name, const weft_part *p)
     doc_end(d);
 }
 
-/* FLOPs are those of the last token. */
+/* FLOPs are those of the last token. d_key 0: attention is not by products. */
 void view_cost(const subject *s, document *d)
 {
     const weft_model_cost *c = &s->cost;
+    const layer_parts *p = &s->layer[s->at_layer];
     doc_object(d, "parts");
     write_part(d, "embedding", &c->embedding);
     write_part(d, "attention", &c->attention);
@@ -74,5 +75,8 @@ void view_cost(const subject *s, document *d)
         all += s->seen->at[i].flops;
     doc_real(d, "forward_flops", all);
     doc_int(d, "n_token", s->n_token);
-    doc_bool(d, "gated", s->layer[s->at_layer].gate != NULL);
+    doc_bool(d, "gated", p->gate != NULL);
+    doc_int(d, "cached", cached_numbers(s->model));
+    doc_int(d, "d_key", p->scores ? p->d_key : 0);
+    doc_int(d, "d_value", p->scores ? p->d_value : 0);
 }

@@ -76,4 +76,7 @@ void write_best(const subject *s, document *d, const char *key, const float *z, 
 const seen *output_of(const subject *s);
 const char *no_lesson(const subject *s);
 
+/* Numbers that are cached for a token in all layers. */
+int64_t cached_numbers(const model *m);
+
 #endif

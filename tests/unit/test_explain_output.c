@@ -49,10 +49,45 @@ static void draw_is_of_its_token(void **state)
     weft_model_close(m);
 }
 
+/* The formula of a page for the scores and sums of a layer is what its attention is said to cost in the
+ * pipeline; causal rows see what is before them. */
+static void costs_are_the_pipelines(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *attention;
+        bool causal;
+        double cached;
+    } of[] = { { "golden/gpt2", "blk.0.attention", true, 2 * 2 * 3 * 11 },
+               { "golden/llama-mqa", "blk.0.attention", true, 2 * 2 * 10 },
+               { "golden/deepseek-v2", "blk.0.attention.latent", true, 40 },
+               { "golden/bert-fill", "blk.0.attention", false, 0 } };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        weft_model *m = open_path(of[i].path);
+        json_t *root = views_of(m, N, "pipeline,cost");
+        const json_t *cost = json_array_get(part(root, "views"), 1), *one;
+        const double keys = of[i].causal ? N * (N + 1) / 2.0 : N * N;
+        const double heads = value(part(root, "model"), "n_head");
+        size_t k, found = 0;
+        json_array_foreach(part(first_view(root), "ops"), k,
+                           one) if (strcmp(word(one, "name"), of[i].attention) == 0)
+        {
+            assert_near(2 * keys * heads * (value(cost, "d_key") + value(cost, "d_value")),
+                        value(one, "flops"), 0);
+            found++;
+        }
+        assert_int_equal(found, 1);
+        assert_near(value(cost, "cached"), of[i].cached, 0);
+        json_decref(root);
+        weft_model_close(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("explain: a draw has the numbers of the token drawn", draw_is_of_its_token),
+        TEST("explain: formulas of the cost are the pipeline's", costs_are_the_pipelines),
     };
     return RUN(tests);
 }

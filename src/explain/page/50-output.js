@@ -88,17 +88,21 @@ views.beams = (box, v) => {
 
 // ---- cost
 
+const flop = n => count(n) + (n < 1e4 ? " " : "") + "FLOP";
+
 views.cost = (box, v) => {
   const m = doc.model, D = m.d_model, F = m.d_ff, L = m.n_layer, N = v.n_token, p = v.parts, qkv = (m.n_head + 2 * m.n_head_kv) * m.d_head;
-  const names = {embedding: "embedding", attention: "attention", feed_forward: "feed forward", head: "head"};
+  const names = {embedding: "embedding", attention: "attention", feed_forward: v.d_key ? "feed forward" : "recurrence, with attention", head: "head"};
   box.append(table(["part", "parameters", "stored", "FLOPs of the last token"], Object.entries(p).map(([k, x]) =>
     [names[k], h("span.n", null, count(x.parameters)), h("span.n", null, bytes(x.bytes)), h("span.n", null, count(Math.round(x.flops)))])),
-    h("p", null, `This forward over ${N} tokens: ${count(Math.round(v.forward_flops))}FLOP.`));
-  const lines = [["scores and sums of a layer, n² d", `4 · ${N}² · ${m.n_head * m.d_head} = ${count(4 * N * N * m.n_head * m.d_head)}FLOP, half of it under a causal mask`],
-    ["cache, 2 L K E a token", `2 · ${L} · ${m.n_head_kv} · ${m.d_head} = ${count(2 * L * m.n_head_kv * m.d_head)} numbers`]];
-  if (doc.source) { const S = doc.source.length, w = m.n_head * m.d_head;
-    lines[0] = ["scores and sums of a decoder's layer", `4 · ${N} · (${N} / 2 + ${S}) · ${w} = ${count(4 * N * (N / 2 + S) * w)}FLOP: its own text, and the source`]; }
-  else if (!m.n_expert && F) lines.unshift(["projections of a layer", `${D} · ${qkv} + ${m.n_head * m.d_head} · ${D} = ${count(D * qkv + m.n_head * m.d_head * D)} parameters`],
+    h("p", null, `This forward over ${N} tokens: ${flop(Math.round(v.forward_flops))}.`));
+  const w = m.n_head * (v.d_key + v.d_value), KV = 2 * L * m.n_head_kv * m.d_head, lines = [], S = doc.source ? doc.source.length : 0;
+  // Keys that all queries of a text see together: each sees those before it, itself, and the source.
+  const seen = m.causal ? N * (N + 1) / 2 + N * S : N * N, said = m.causal ? `${N} · ${N + 1} / 2` + (S ? ` + ${N} · ${S}` : "") : `${N}²`;
+  if (v.d_key) lines.push([`scores and sums of a ${S ? "decoder's " : ""}layer`, `2 · (${said}) · ${m.n_head} heads · (${v.d_key} + ${v.d_value}) = ${flop(2 * seen * w)}`]);
+  if (v.cached) lines.push(v.cached === KV ? ["cache, 2 L K E a token", `2 · ${L} · ${m.n_head_kv} · ${m.d_head} = ${count(KV)} numbers`]
+    : ["cache of a token", `${L} · ${v.cached / L} = ${count(v.cached)} numbers`]);
+  if (!S && !m.n_expert && F && v.cached === (m.causal ? KV : 0)) lines.unshift(["projections of a layer", `${D} · ${qkv} + ${m.n_head * m.d_head} · ${D} = ${count(D * qkv + m.n_head * m.d_head * D)} parameters`],
     ["feed forward of a layer", `${v.gated ? 3 : 2} · ${D} · ${F} = ${count((v.gated ? 3 : 2) * D * F)} parameters`]);
-  box.append(h("h3", null, "The formulas, with this model's numbers"), table(null, lines.map(([a, b]) => [a, b])));
+  if (lines.length) box.append(h("h3", null, "The formulas, with this model's numbers"), table(null, lines));
 };
