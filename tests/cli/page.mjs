@@ -1,6 +1,6 @@
 // page.mjs PAGE.html... - runs the scripts of pages as a browser would, in Node with the few parts of the DOM that they use: draws
 // each view, then looks at every layer, head and token, and moves each slider to its ends. Prints what a script throws, and text
-// such as "NaN" or "undefined" on the page; then the exit status is 1.
+// such as "NaN" or "undefined" on the page, and numbers made by hand that differ from the model's; then the exit status is 1.
 import { readFileSync } from "node:fs";
 import { runInNewContext } from "node:vm";
 
@@ -24,6 +24,27 @@ class Element {
   all(list = []) { list.push(this); this.children.forEach(c => c instanceof Element && c.all(list)); return list; }
 }
 
+// Columns of one table that have the same numbers, and lines that end with both.
+const same = [["softmax of that", "by index"], ["by hand", "on the tape"], ["Σ α v, by hand", "in the model"], ["c = Σ α h", "in the model"],
+  ["(1 − z) n + z s", "s' in the model"], ["qᶜ·kᶜ + qᴿ·kᴿ", "(W_UKᵀ qᶜ)·c + qᴿ·kᴿ"], ["w · tanh", "score"]];
+const both = [/=\s+(\S+);\s+in the (?:model|tensor) (\S+)/, /: {2}(\S+) by this formula, (\S+) from/];
+const real = text => Number(text.trim().replace(/−/g, "-").replace("–", "0"));
+const differ = (a, b) => Math.abs(real(a) - real(b)) > 2e-3 * Math.max(1e-3, Math.abs(real(a)), Math.abs(real(b)));
+
+function contradictions(body) {
+  const found = [], say = (what, a, b) => { if (differ(a, b)) found.push(`${what}: ${a.trim()} and ${b.trim()}`); };
+  for (const e of body.all()) {
+    if (e.name === "table" && e.children[0] instanceof Element) {
+      const [head, rows] = e.children.map(x => x.all().filter(y => y.name === "tr")), names = head[0].children.map(c => c.textContent);
+      for (const [a, b] of same) if (names.includes(a) && names.includes(b))
+        for (const r of rows) say(a, ...[a, b].map(n => r.children[names.indexOf(n)].textContent));
+    }
+    const text = e.children.filter(c => typeof c !== "object").join("");
+    for (const r of both) { const m = r.exec(text); if (m) say(text.slice(-60), m[1], m[2]); }
+  }
+  return found;
+}
+
 function draw(file) {
   const html = readFileSync(file, "utf8"), wrong = [];
   const between = (a, b, from = 0) => { const i = html.indexOf(a, from) + a.length; return html.slice(i, html.indexOf(b, i)); };
@@ -36,6 +57,7 @@ function draw(file) {
     getComputedStyle: () => ({ getPropertyValue: () => "#336699" }), matchMedia: () => ({ addEventListener() {} }) };
   const attempt = (what, f) => { try { f(); } catch (e) { wrong.push(`${what}: ${e.message}`); } };
   const look = what => {
+    for (const c of contradictions(body)) wrong.push(`${what}: ${c}`);
     for (const e of body.all()) {
       const values = e.children.filter(c => typeof c !== "object").concat(Object.values(e.attributes)).map(String);
       for (const v of values) if (/NaN|undefined|\[object/.test(v)) wrong.push(`${what}: <${e.name}> ${v.slice(0, 120)}`);

@@ -18,11 +18,11 @@ page() { # NAME ARGUMENTS...
 }
 page decoder "$root/models/shakespeare.gguf" "The cat sat on" --layer 2 --head 1 --token 3
 page token "$root/models/shakespeare.gguf" a
-for i in gpt2 deepseek-v2 deepseek-v3 gpt-oss mixtral mistral-window gemma2 llama-yarn bert-fill roberta-classify bert-tag qwen3-embed; do
+for i in gpt2 deepseek-v2 deepseek-v3 gpt-oss mixtral mistral-window gemma2 llama-yarn mpnet-fill bert-fill roberta-classify bert-tag qwen3-embed; do
     page $i "$golden/$i" --ids 4,5,6,7
 done
-for i in bart transformer-2017 bahdanau marian; do page $i "$golden/$i" --ids 4,5,6,7,8 --target-ids 9,10,11; done
-page t5 "$golden/t5" --ids 4,5,6,7,8
+for i in bart t5 transformer-2017 bahdanau marian; do page $i "$golden/$i" --ids 4,5,6,7,8 --target-ids 9,10,11; done
+page t5-own "$golden/t5" --ids 4,5,6,7,8
 page vit "$golden/vit" "$golden/images/photo.png"
 page kernels --kernels "$golden/points.csv"
 page train-gpt2 "$golden/gpt2" --ids 4,5,6,7,8 --train

@@ -74,7 +74,7 @@ function table(heads, rows) {
   const line = r => {
     const o = Array.isArray(r) ? {cells: r} : r;
     return h("tr" + (o.on ? ".on" : "") + (o.pick ? ".to" : ""), o.pick ? {onclick: o.pick} : null,
-      o.cells.map(c => h("td" + (typeof c === "string" ? ".t" : c instanceof HTMLElement && c.className === "bar" ? ".g" : ""), null, typeof c === "number" ? num(c) : c)));
+      o.cells.map(c => c instanceof HTMLElement && c.colSpan > 1 ? c : h("td" + (typeof c === "string" ? ".t" : c instanceof HTMLElement && c.className === "bar" ? ".g" : ""), null, typeof c === "number" ? num(c) : c)));
   };
   return h("div.wide", null, h("table", null, heads && h("thead", null, h("tr", null,
     heads.map((t, i) => h("th" + (rows.length && typeof (rows[0].cells || rows[0])[i] === "string" ? ".t" : ""), null, t)))),
@@ -156,7 +156,7 @@ function plot(lines, o = {}) {
     o.xlabel && h("text", {x: (left + W) / 2, y: H - 3, "text-anchor": "middle"}, o.xlabel));
   lines.forEach(l => {
     if (l.dots) for (let i = 0; i < l.x.length; i++)
-      s.append(h("circle.dot", {cx: X(l.x[i]), cy: Y(l.y[i]), r: l.radius || 3}));
+      s.append(h("circle.dot", {cx: X(l.x[i]), cy: Y(l.y[i]), r: l.radius || 3, style: l.class && `fill:var(--${l.class})`}));
     else s.append(h("polyline." + (l.class || "a"), {"stroke-width": 1.8,
       points: Array.from(l.x, (x, i) => isFinite(l.y[i]) ? X(x) + "," + Y(l.y[i]) : "").join(" ")}));
     if (l.label) { const last = l.x.length - 1;

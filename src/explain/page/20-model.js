@@ -20,7 +20,7 @@ function opened(op) {
 }
 
 views.pipeline = (box, v) => {
-  box.append(h("p", null, "Every op of one forward, in the order of computation. A row of a tensor is a token. "
+  box.append(h("p", null, `Every op of one forward, in the order of computation; of the ${doc.model.n_layer > 1 ? "layers, only the one chosen above" : "one layer"}. A row of a tensor is a token. `
     + "Click an op to see its numbers."));
   const shown = v.ops.filter(o => o.layer < 0 || o.layer === at.block);
   const total = sum(v.ops.map(o => o.flops));

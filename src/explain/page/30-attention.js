@@ -41,7 +41,7 @@ views.query = (box, v) => {
     byHand(W, c.i, c.head, tensor(W.y).row(c.i)[c.head * W.step]), h("h3", null, "q with every key"));
   box.append(h("p", null, `Token ${c.i}, ${word(c.i)}, in ${layerName(l.layer)}, head ${c.head}. Its query is multiplied with the key `
     + `of each token that it sees; the products, scaled by ${fmt(l.scale)}${l.scale && Math.abs(l.scale * Math.sqrt(l.d_key) - 1) < 1e-6
-      ? ` = 1/√${l.d_key}` : ""}, become shares α by the softmax; the head's output is the sum of the values by these shares.`),
+      ? ` = 1/√${l.d_key}` : ""}${l.biased ? ", plus the number of their distance (view 4)" : ""}, become shares α by the softmax; the head's output is the sum of the values by these shares.`),
     h("div.f", null, `q = ${some(c.q)}   largest score ${fmt(max)}   Σ exp = ${fmt(sum(e))}`),
     table(["key", "k", "q · k", "score", "− max", "exp", "α", "", "v"], shown.map(j => ({pick: own() && (() => pick({token: j})),
       on: own() && j === c.i, cells: [`${j} ${key(j)}`, h("span.f", null, some(c.k(j), 3)), dot(c.q, c.k(j)), c.s[j], c.s[j] - max,
@@ -112,10 +112,10 @@ views.mask = (box, v) => {
     wide(heat(N, doc.keys.length, (i, j) => sees(i, j) ? 1 : 0, {top: 1, say: (i, j) => `${word(i)} ${sees(i, j) ? "sees" : "does not see"} ${key(j)}`,
       pick: i => pick({token: i})})));
   if (!l.causal) return;
-  const i = at.token < N - 1 ? at.token : Math.floor(N / 2), c = chosen(l, i), all = Array.from({length: N}, (_, j) => dot(c.q, c.k(j)) * l.scale);
-  if (l.cap) all.forEach((x, j) => all[j] = l.cap * Math.tanh(x / l.cap));
+  const i = at.token < N - 1 ? at.token : Math.floor(N / 2), c = chosen(l, i), capped = x => l.cap ? l.cap * Math.tanh(x / l.cap) : x,
+    all = Array.from({length: N}, (_, j) => sees(i, j) ? c.s[j] : capped(dot(c.q, c.k(j)) * l.scale));
   const added = all.map((x, j) => Math.fround(x + (sees(c.i, j) ? 0 : -1e9))), max = largest(added);
-  const e = added.map(x => Math.exp(x - max)), total = sum(e), hidden = [...added.keys()].filter(j => !sees(c.i, j)).slice(0, 4);
+  const e = added.map(x => Math.exp(x - max)), total = sum(e) / sum(c.p), hidden = [...added.keys()].filter(j => !sees(c.i, j)).slice(0, 4);
   const shown = [...strongest(c.p, 4), ...hidden];
   box.append(h("h3", null, `Adding −10⁹ against leaving out, at token ${i}, ${word(i)}`), table(["key", "score", "+ mask", "softmax of that", "by index"],
     shown.map(j => ({on: j === c.i, cells: [`${j} ${word(j)}`, all[j], added[j], e[j] / total, c.p[j] || 0]}))),
@@ -153,13 +153,14 @@ views.shared = (box, v) => {
     : `Query head h reads key head ⌊h / ${H / v.n_head_kv}⌋: ${H} query heads share ${v.n_head_kv}. Nothing is repeated in memory.`));
   if (!v.latent) box.append(wide(heat(v.n_head_kv, H, (k, q) => groupOf(v, q) === k ? 1 : 0, {top: 1, cell: 14,
     say: (k, q) => groupOf(v, q) === k ? `query head ${q} reads key head ${k}` : ""})));
-  const shared = v.n_head_kv > 1 && v.n_head_kv < H ? v.n_head_kv : Math.max(1, Math.floor(H / 4));
-  const kinds = [["MHA, each head its own", H * pair * L], [`GQA, ${shared} key heads`, shared * pair * L], ["MQA, one for all", pair * L],
+  // A number of groups between one and all: the model's, or some quarter of its heads.
+  const shared = v.n_head_kv > 1 && v.n_head_kv < H ? v.n_head_kv : [...Array(H).keys()].find(n => n > 1 && n >= Math.floor(H / 4) && H % n === 0);
+  const kinds = [["MHA, each head its own", H * pair * L], ...(shared ? [[`GQA, ${shared} key heads`, shared * pair * L]] : []), ["MQA, one for all", pair * L],
     [v.latent ? "MLA, this model" : "MLA, a latent of 4 d and d/2 rotary", v.latent ? v.cached : 4.5 * E * L]];
   box.append(h("h3", null, "Cached for a token, all layers"), table(["", "numbers", "f16", "for this model's context"],
     kinds.map(([name, n]) => ({on: n === v.cached, cells: [name, h("span.n", null, count(n)), h("span.n", null, bytes(2 * n)),
       h("span.n", null, bytes(2 * n * doc.model.n_ctx))]}))),
-    v.cached ? h("p", null, "The marked row is this model's cache.") : "");
+    note(v.cached ? kinds.some(k => k[1] === v.cached) ? "The marked row is this model's cache." : "" : "This model keeps no cache, because it sees the whole text at once; a decoder of its shape would."));
 };
 
 // ---- latents
@@ -186,26 +187,26 @@ views.latent = (box, v) => {
 
 // ---- blocks
 
-const flash = {block: 4};
+const flash = {block: 0};
 views.flash = (box, v) => {
   const l = layerOf(v.layers, box);
   if (!l) return;
-  const c = chosen(l), o = new Float64Array(l.d_value), rows = [];
+  const c = chosen(l), o = new Float64Array(l.d_value), rows = [], block = flash.block || Math.max(1, Math.min(4, Math.ceil(c.s.length / 2)));
   let m = -Infinity, sumOf = 0;
-  for (let j = 0; j < c.s.length; j += flash.block) {
-    const s = Array.from(c.s.subarray(j, j + flash.block)), old = m;
+  for (let j = 0; j < c.s.length; j += block) {
+    const s = Array.from(c.s.subarray(j, j + block)), old = m;
     m = Math.max(m, largest(s));
     const keep = isFinite(old) ? Math.exp(old - m) : 0;
     sumOf *= keep;
     o.forEach((x, d) => o[d] = x * keep);
     s.forEach((x, k) => { const e = Math.exp(x - m); if (!(e > 0)) return;
       sumOf += e; c.v(j + k).forEach((y, d) => o[d] += e * y); });
-    rows.push([`${j} to ${Math.min(j + flash.block, c.s.length) - 1}`, largest(s), keep, m, sumOf, o[0] / sumOf]);
+    rows.push([`${j} to ${Math.min(j + block, c.s.length) - 1}`, largest(s), keep, m, sumOf, o[0] / sumOf]);
   }
   box.append(h("p", null, "The softmax needs no whole row of scores: for each block of keys, keep the largest score m so far, the sum ℓ of "
     + "exp(s − m), and the sum o of values; if m grows, what was summed is scaled by exp(m before − m). So no n × n matrix is ever stored. "
     + `weft's blocks have ${v.block} keys.`),
-    slider("keys in a block", 1, Math.max(2, Math.min(16, c.s.length)), 1, flash.block, n => { flash.block = n; box.replaceChildren(); views.flash(box, v); }),
+    slider("keys in a block", 1, Math.max(2, Math.min(16, c.s.length)), 1, block, n => { flash.block = n; box.replaceChildren(); views.flash(box, v); }),
     table(["keys", "largest", "scaled by", "m", "ℓ", "o₀ / ℓ"], rows),
     h("p", null, `In the model: ${fmt(c.pooled[0])}; the largest difference of all ${l.d_value} columns is `
       + `${fmt(largest(Array.from(o, (x, d) => Math.abs(x / sumOf - c.pooled[d]))))}${l.sink ? " (a sink adds to ℓ)" : ""}.`));

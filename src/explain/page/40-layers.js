@@ -9,9 +9,9 @@ function normByHand(o) {
 }
 
 views.residual = (box, v) => {
-  const i = at.token, N = doc.tokens.length, rms = v.norms[0] && v.norms[0].op === "rmsnorm", mine = v.norms.filter(o => o.layer === at.block), whole = mine.find(o => tensor(o.x));
-  box.append(note("Each block adds to the stream: x + attention, then x + feed forward. " + (mine.some(o => o.name.includes("attn_output_norm"))
-      ? "Here a norm follows each sum. " : "What one layer writes, later ones can read. ")
+  const i = at.token, N = doc.tokens.length, rms = v.norms[0] && v.norms[0].op === "rmsnorm", mine = v.norms.filter(o => o.layer === at.block), whole = mine.find(o => tensor(o.x)), block = x => /blk\.\d+/.exec(x)[0],
+    after = mine.some(o => /ffn_down\.residual$/.test(o.of) && block(o.of) === block(o.name)), branch = mine.some(o => /(attn_output|ffn_down)$/.test(o.of));
+  box.append(note("Each block adds to the stream: x + attention, then x + feed forward. " + (after ? "Here a norm follows each sum. " : branch ? "Here what a branch adds passes a norm first. " : "What one layer writes, later ones can read. ")
     + (rms ? "RMSNorm brings each row to one scale." : "LayerNorm brings each row to mean 0 and variance 1.")),
     h("div.f", null, rms ? "y = x / √(mean(x²) + ε) · w" : "y = (x − mean) / √(variance + ε) · w + b"),
     h("h3", null, `Norms of ${layerName(at.block)}, row of ${word(i)}`), table(["norm", "of", "mean", "RMS", "mean after", "RMS after"],
@@ -19,9 +19,9 @@ views.residual = (box, v) => {
   const sums = v.sums.filter(s => stackOf(s.layer) === stackOf(at.block)), names = [...new Set(sums.map(s => s.branch))];
   const ends = sums.filter((s, k) => k + 1 === sums.length || sums[k + 1].layer !== s.layer), number = s => layers[s.layer].number;
   const lines = names.map((b, k) => { const s = sums.filter(x => x.branch === b);
-    return {x: s.map(number), y: s.map(x => series(x, "h")[i] / series(x, "y")[i]), class: "abc"[k % 3], dots: s.length === 1}; });
+    return {x: s.map(number), y: s.map(x => series(x, "h")[i] / series(x, "y")[i]), class: "abcd"[k % 4], dots: s.length === 1}; });
   box.append(h("div.row", null, h("div", null, h("h3", null, "Share of each branch, by layer: |branch| / |sum|"),
-      h("div", null, names.map((b, k) => h("span", {style: `color:var(--${"abc"[k % 3]});margin-right:1em`}, "— " + b))), plot(lines, {xlabel: "layer", zero: true})),
+      h("div", null, names.map((b, k) => h("span", {style: `color:var(--${"abcd"[k % 4]});margin-right:1em`}, "— " + b))), plot(lines, {xlabel: "layer", zero: true})),
     h("div", null, h("h3", null, "RMS of the stream after each layer"), plot([{x: ends.map(number), y: ends.map(s => series(s, "y")[i])}], {xlabel: "layer", zero: true}))),
     h("h3", null, `Sums of ${layerName(at.block)}`), table(["branch", "RMS of x", "of the branch", "of the sum", "share", "cos(x, branch)"], sums.filter(s => s.layer === at.block).map(s => {
       const [x, b, y] = ["x", "h", "y"].map(k => series(s, k)[i]); return [s.branch, x, b, y, b / y, (y * y - x * x - b * b) / (2 * x * b)]; })),

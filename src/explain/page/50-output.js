@@ -48,9 +48,9 @@ views.output = (box, v) => {
     const p = v.best.map(b => Math.exp((b.z - max) / draw.temperature) / all), kept = p.slice(0, draw.k), of = sum(kept);
     let n = 0, has = 0;
     while (n < kept.length && (n === 0 || has < draw.p * of)) has += kept[n++];
-    out.replaceChildren(table(["token", "id", "logit", "/ τ", "softmax", "kept and drawn with", ""], v.best.slice(0, Math.min(Math.max(n, 8), 24)).map((b, i) =>
+    out.replaceChildren(v.labels ? table(["class", "logit", "softmax", ""], v.best.slice(0, 24).map((b, i) => [b.text, b.z, p[i], bar(p[i])])) : table(["token", "id", "logit", "/ τ", "softmax", "kept and drawn with", ""], v.best.slice(0, Math.min(Math.max(n, 8), 24)).map((b, i) =>
       ({on: i < n, cells: [letters(b.text), h("span.n", null, String(b.id)), b.z, b.z / draw.temperature, p[i], i < n ? p[i] / has : "–", bar(i < n ? p[i] / has : 0)]}))),
-      h("p", null, `${n} of ${z.length} remain${draw.k > v.best.length ? `, of the ${v.best.length} listed` : ""}.`));
+      v.labels ? "" : h("p", null, `${n} of ${z.length} remain${draw.k > v.best.length ? `, of the ${v.best.length} listed` : ""}.`));
   };
   const set = name => x => { draw[name] = x; again(); };
   box.append(h("div.row", null, v.labels ? "" : slider("temperature", .1, 2, .05, draw.temperature, set("temperature")),

@@ -14,7 +14,7 @@ function scalingText(t) {
     llama3: `From a context of ${old}, by wavelength λ. Below ${old} / ${high} = ${fmt(old / high)}: kept. Above ${old} / ${low} = ${fmt(old / low)}: `
       + `divided by ${s}. Between: (1 − t) f / ${s} + t f, t = (${old} / λ − ${low}) / ${fmt(high - low)}.`,
     yarn: `YaRN, from a context of ${old}: pairs that rotate more than ${t.beta_fast} times in it are kept, those below ${t.beta_slow} are divided by ${s}, `
-      + `with a ramp between. Cosines and sines are multiplied by ${fmt(t.magnitude)}.`,
+      + `with a ramp between.${t.magnitude === 1 ? "" : ` Cosines and sines are multiplied by ${fmt(t.magnitude)}.`}`,
     longrope: "The file has a divisor for every frequency.", divisors: `The file has a divisor for every frequency, up to ${s}.`}[t.scaling];
 }
 
@@ -63,7 +63,7 @@ function drawTurn(box, l, tq, tk, again) {
   const real = sum(P.map((_, i) => dot(pairOf(tq, q.row(m), head, i), pairOf(tk, k.row(n), kv, i)))), xs = [...Array(Math.min(doc.model.n_ctx, 256)).keys()];
   box.append(h("h3", null, "This q · k at other distances"), h("div.row", null, plot([{x: xs, y: xs.map(score)}, {x: [m - n], y: [real], dots: true, radius: 5}], {xlabel: "m − n"}),
     h("div", null, h("div.f", null, `q · k = ${by === 1 ? "" : fmt(by) + " "}Σ (ac + bd) cos((m − n) f) − (bc − ad) sin((m − n) f)\nm − n = ${m - n}:  ${fmt(score(m - n))} by this formula, ${fmt(real)} from the rotated rows`),
-      note("Positions are in it only as m − n." + (tq.n_rot < tq.d_head ? " Columns that do not rotate add a constant." : "")))));
+      note("Positions are in it only as m − n." + (tq.n_rot < tq.d_head ? " This is the part of the columns that rotate; the others add a constant." : "")))));
 }
 
 // The RoFormer paper's bound, as a share of distance 0: the mean over i of |Σ_{j<i} e^(i d f_j)|.
