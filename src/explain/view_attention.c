@@ -38,6 +38,7 @@ static void write_layers(const subject *s, document *d, bool by_hand)
         doc_bool(d, "causal", a->kind == ATTN_CAUSAL);
         doc_int(d, "window", a->window);
         doc_bool(d, "sink", a->sink != NULL);
+        doc_bool(d, "biased", a->bias.table != NULL);
         doc_tensor(d, "q", p->q);
         doc_tensor(d, "k", p->k);
         doc_tensor(d, "v", p->v);

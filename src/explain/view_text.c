@@ -2,6 +2,7 @@
 #include "explain/nearest.h"
 #include "explain/sines.h"
 #include "explain/views.h"
+#include "ops/attention_tile.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -261,15 +262,17 @@ void view_embeddings(const subject *s, document *d)
 
 /* ---- positions ------------------------------------------------------------------------------- */
 
+/* The first layer that reads this text adds a number for the distance to each score; or NULL. */
+static const attn_bias *relative_of(const subject *s)
+{
+    const seen *scores = s->layer[s->source ? s->model->n_layer_src : 0].scores;
+    return scores && scores->attention.bias.table ? &scores->attention.bias : NULL;
+}
+
 const char *no_position_table(const subject *s)
 {
-    if (table_of(looked_up(s, "position_embd")))
+    if (table_of(looked_up(s, "position_embd")) || relative_of(s))
         return NULL;
-    const seen *scores = s->layer[s->at_layer].scores;
-    if (scores && scores->attention.bias.table)
-        return "No table of positions is added to the embeddings: this model adds a learned number "
-               "to "
-               "each score instead, by the distance of query and key.";
     return s->model->rope.n_rot > 0
                ? "No table of positions is added to the embeddings: this model rotates queries and "
                  "keys by their positions instead, in each layer. See view 5."
@@ -350,12 +353,54 @@ static void put_positions(const subject *s, document *d)
     mem_free(m, shown);
 }
 
+#define MOST_DISTANCES 160 /* to each side of a query */
+
+/* T5's numbers of all heads, for every distance j - i. */
+static void put_relative(const attn_bias *b, document *d)
+{
+    const int64_t far = b->max_distance < MOST_DISTANCES ? b->max_distance + 1 : MOST_DISTANCES;
+    const int64_t last = b->two_sided ? far : 0, H = cols(b->table);
+    mem *m = d->b->mem;
+    real *row_of = mem_zalloc(m, (size_t)H, sizeof *row_of, "positions", d->b->err);
+    float *all = mem_zalloc(m, (size_t)((far + last + 1) * H), sizeof *all, "positions", d->b->err);
+    d->b->failed = d->b->failed || !row_of || !all;
+    doc_object(d, "relative");
+    doc_text(d, "name", b->table->name);
+    doc_int(d, "n_bucket", rows(b->table));
+    doc_int(d, "n_head", H);
+    doc_bool(d, "two_sided", b->two_sided);
+    doc_int(d, "max_distance", b->max_distance);
+    doc_int(d, "first", -far);
+    doc_list(d, "bucket");
+    for (int64_t i = -far; i <= last && row_of && all; i++) {
+        const int64_t at = bias_bucket(i, rows(b->table), b);
+        weight_row(b->table, at, row_of);
+        for (int64_t h = 0; h < H; h++)
+            all[(i + far) * H + h] = (float)row_of[h];
+        doc_int(d, NULL, at);
+    }
+    doc_end(d);
+    if (all)
+        doc_floats(d, "numbers", all, (far + last + 1) * H);
+    doc_end(d);
+    mem_free(m, row_of);
+    mem_free(m, all);
+}
+
+static void put_all_positions(const subject *s, document *d)
+{
+    if (table_of(looked_up(s, "position_embd")))
+        put_positions(s, d);
+    if (relative_of(s))
+        put_relative(relative_of(s), d);
+}
+
 void view_positions(const subject *s, document *d)
 {
-    put_positions(s, d);
+    put_all_positions(s, d);
     if (s->source && !no_position_table(s->source)) {
         doc_object(d, "source");
-        put_positions(s->source, d);
+        put_all_positions(s->source, d);
         doc_end(d);
     }
 }

@@ -62,8 +62,7 @@ key_range keys_of(const run *r, const node *n, const batch_row *q)
     return g;
 }
 
-/* T5: half of the buckets for near distances one by one, the rest for far ones on a log scale. */
-static int64_t bucket(int64_t distance, int64_t n_bucket, const attn_bias *b)
+int64_t bias_bucket(int64_t distance, int64_t n_bucket, const attn_bias *b)
 {
     int64_t at = 0, d = -distance;
     if (b->two_sided) {
@@ -146,7 +145,7 @@ void tile_buckets(const run *r, const node *n, const query_tile *c, int64_t k0, 
     const int64_t first = r->at.batch->row[pair_row(c, 0)].pos;
     const int64_t last = r->at.batch->row[pair_row(c, c->n - 1)].pos;
     for (int64_t d = 0; d < last - first + k1 - k0; d++)
-        at[d] = bucket(k0 - last + d, rows(n->in[BIAS]), &a->bias) * a->n_head;
+        at[d] = bias_bucket(k0 - last + d, rows(n->in[BIAS]), &a->bias) * a->n_head;
 }
 
 static void cap_scores(const run *r, real *s, int64_t n, real cap)

@@ -96,6 +96,10 @@ static inline row_set tile_keys(const run *r, const view *v, int64_t pos, int64_
     return s;
 }
 
+/* The row of T5's table for a distance j - i: half of the buckets for near distances one by one, the rest
+ * for far ones on a log scale. */
+int64_t bias_bucket(int64_t distance, int64_t n_bucket, const attn_bias *b);
+
 /* Buckets of the bias table for all distances between the pairs and the keys [k0, k1) of a page,
  * from the last pair to the first key on. Each takes a logarithm, but there are far fewer distances
  * than scores. */

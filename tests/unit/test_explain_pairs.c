@@ -258,20 +258,45 @@ static void translates_greedily(void **state)
     }
 }
 
-/* Positions are rows of a table, learned or made of sines, or a bias by distance, or none. */
+/* Every score of a layer is q . k, scaled, plus the number that the view has for the distance. */
+static void check_relative(const json_t *r, const json_t *l)
+{
+    const int64_t H = (int64_t)value(l, "n_head"), E = (int64_t)value(l, "d_key");
+    const json_t *q = part(l, "q"), *k = part(l, "k"), *scores = part(l, "scores");
+    const json_t *b = part(r, "numbers");
+    const int64_t first = (int64_t)value(r, "first"), T = (int64_t)value(q, "rows");
+    assert_true(json_is_true(part(l, "biased")));
+    assert_int_equal(json_is_true(part(r, "two_sided")), !json_is_true(part(l, "causal")));
+    for (int64_t i = 0; i < T; i++)
+        for (int64_t h = 0; h < H; h++) {
+            const json_t *row = row_of(scores, i * H + h);
+            for (int64_t j = 0; j < (int64_t)json_array_size(row); j++) {
+                double dot = 0;
+                for (int64_t e = h * E; e < (h + 1) * E; e++)
+                    dot += number(row_of(q, i), e) * number(row_of(k, j), e);
+                assert_near(number(row, j),
+                            value(l, "scale") * dot + number(b, (j - i - first) * H + h), 1e-5);
+            }
+        }
+}
+
+/* Positions are rows of a table, learned or made of sines, or a number by distance, or none. */
 static void positions_have_a_reason(void **state)
 {
     (void)state;
-    static const char *const says[N_PAIR] = {
-        "by the distance", "by the distance", NULL, NULL, NULL, NULL, "adds no table"
-    };
     for (int i = 0; i < N_PAIR; i++) {
         weft_model *m = open_model(pairs[i]);
-        json_t *root = page_of(m, text_ids, N, NULL, "positions");
+        json_t *root = page_of(m, text_ids, N, NULL, "positions,query");
         const json_t *v = first_view(root), *why = json_object_get(v, "why_not");
-        assert_int_equal(!why, !says[i]);
+        const bool relative = strstr(pairs[i], "t5"), none = strcmp(pairs[i], "bahdanau") == 0;
+        assert_int_equal(why != NULL, none);
+        assert_int_equal(json_object_get(v, "relative") != NULL, relative);
         if (why) {
-            assert_non_null(strstr(json_string_value(why), says[i]));
+            assert_non_null(strstr(json_string_value(why), "adds no table"));
+        } else if (relative) {
+            const json_t *l = part(json_array_get(part(root, "views"), 1), "layers");
+            check_relative(part(part(v, "source"), "relative"), json_array_get(l, 0));
+            check_relative(part(v, "relative"), json_array_get(l, 2));
         } else {
             const bool sines = number(part(part(v, "sines"), "residual"), 0) < 1e-3;
             assert_int_equal(sines, strcmp(pairs[i], "bart") != 0);

@@ -1,4 +1,4 @@
-// From text to what enters the first block: tokens, embeddings, positions.
+// From text to what enters the first block: tokens, embeddings.
 
 const few = (x, n = 8) => Array.from(x.subarray(0, n), fmt).join("  ") + (x.length > n ? "  …" : "");
 const scroll = x => h("div.scroll", null, x);
@@ -65,24 +65,4 @@ views.embeddings = (box, v) => {
     : [note("Only the first 32 different tokens of a text are compared.")]));
   box.append(h("div.row", null, left, h("div", null, h("h3", null, "The text's tokens with each other"), cosines(tensor(v.steps[0].tensor), word),
     note("Blue: the same direction; orange: the opposite. Equal tokens have cosine 1: order is not in E."))));
-};
-
-const column = {at: 0};
-views.positions = (box, v) => {
-  const all = series(v, "numbers"), n = v.columns.length, T = v.positions.length, w = v.table, x = (i, k) => all[i * n + k];
-  const R = v.sines.residual, sines = R[0] < 1e-3, curve = h("div"), draw = k => { column.at = k;
-    curve.replaceChildren(plot([{x: v.positions, y: v.positions.map((_, i) => x(i, k))}], {xlabel: "position", height: 170}), slider("column", 0, n - 1, 1, k, draw)); };
-  draw(Math.min(column.at, n - 1));
-  box.append(note(`Attention does not see order, so a row for its position is added to each token: ${w.name}, ${w.rows} rows of ${w.cols} `
-    + (sines ? "sines and cosines." : "learned numbers.") + (T < w.rows || n < w.cols ? ` Drawn: ${T} rows, ${n} columns, evenly spread.` : "")),
-    h("div.row", null, h("div", null, h("h3", null, "The table: a row for each position"), wide(heat(T, n, x, {signed: true,
-      cell: Math.max(3, Math.min(10, Math.floor(420 / Math.max(n, T)))), pick: (_, k) => draw(k),
-      say: (i, k) => `position ${v.positions[i]}, column ${v.columns[k]}: ${full(x(i, k))}`}))), h("div", null, h("h3", null, "One column"), curve)));
-  if (v.text) box.append(h("h3", null, "Cosines of this text's positions"), cosines(tensor(v.text), i => "position " + i),
-    note("Where bands run along the diagonal, neighbours are alike: the table knows distances."));
-  box.append(h("h3", null, "Is position i + k a rotation of position i?"),
-    h("div.f", null, "PE(i + k) = R PE(i),  R rotates each pair (sin, cos) of frequency f by k f\n"
-      + `|PE(i + k) − R PE(i)| / |PE(i + k)| = ${R.map(fmt).join(", ")}   for k = 1, 2, 4, 8`),
-    note(sines ? `Yes: these are sines (${v.sines.layout}), and one matrix moves every position by k.`
-      : "No, this is a learned table. 0 would be sines, about 1.4 is noise."));
 };
