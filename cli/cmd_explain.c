@@ -209,8 +209,11 @@ static int explain(weft_model *model, int n_thread)
                   .o = { .struct_size = sizeof s.o, .threads = n_thread } };
     weft_model_get_info(model, &s.info);
     int code = 0;
+    const char *name = target.text ? "--target" : "--target-ids";
     if (!train && (target.text || target.ids) && s.info.n_layer_src == 0)
-        code = cli_usage(&command_explain, "--target needs --train or an encoder-decoder");
+        code = cli_usage(&command_explain, "%s needs --train or an encoder-decoder", name);
+    else if (target.text && !*target.text && s.info.n_layer_src == 0)
+        code = cli_usage(&command_explain, "--target is empty; give a text to learn");
     else if (target.text && target.ids)
         code = cli_usage(&command_explain, "--target and --target-ids exclude each other");
     return code ? code : s.info.images ? explain_picture(&s) : explain_text(&s);

@@ -397,6 +397,17 @@ static bool take_ids(explanation *x, weft_error *err)
                        translate_greedily(x->model, &x->o, most, x->made, &x->n, err) == WEFT_OK);
 }
 
+/* Longer texts are refused by the engine too, which speaks of its n_ctx. */
+static bool fits_context(const explanation *x, weft_error *err)
+{
+    const int64_t most = x->model->model.n_ctx;
+    const int64_t n = x->n > x->o.n_source ? x->n : x->o.n_source;
+    if (most > 0 && n > most)
+        weft_fail(err, WEFT_EINVAL, "%lld tokens; %s's context has %lld: give a shorter text",
+                  (long long)n, x->model->model.name, (long long)most);
+    return err->code == WEFT_OK;
+}
+
 static bool check(explanation *x, weft_error *err)
 {
     const model *m = &x->model->model;
@@ -405,7 +416,8 @@ static bool check(explanation *x, weft_error *err)
     if (!x->ids || x->n < 1 || x->n > WEFT_EXPLAIN_TOKENS)
         weft_fail(err, WEFT_EINVAL, "%lld tokens; expected 1 to %d", (long long)x->n,
                   WEFT_EXPLAIN_TOKENS);
-    return err->code == WEFT_OK && take_place(&x->o.layer, m->n_layer, "layer", err) &&
+    return err->code == WEFT_OK && fits_context(x, err) &&
+           take_place(&x->o.layer, m->n_layer, "layer", err) &&
            take_place(&x->o.head, m->n_head, "head", err) &&
            take_place(&x->o.token, x->n, "token", err) && views_exist(x->o.only, err) &&
            check_lesson(x->model, &x->o, x->ids, x->n, err) == WEFT_OK;

@@ -88,7 +88,7 @@ weft_status check_lesson(const weft_model *w, const weft_explain_options *o, con
                          (long long)o->n_target, WEFT_EXPLAIN_TOKENS);
     if (o->train == 0)
         return WEFT_OK;
-    if ((m->task != WEFT_TASK_GENERATE && m->task != WEFT_TASK_FILL) || m->n_layer_src > 0)
+    if (!lesson_fits(m))
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: is a model of %s; expected a decoder or a masked language model "
                          "to train on a text; show it without training",

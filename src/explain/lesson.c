@@ -164,6 +164,11 @@ void lesson_see(void *ud, run *r, const node *n)
     s->back.failed = s->back.failed || s->inside.failed;
 }
 
+bool lesson_fits(const model *m)
+{
+    return (m->task == WEFT_TASK_GENERATE && m->n_layer_src == 0) || m->task == WEFT_TASK_FILL;
+}
+
 void lesson_free(lesson *s)
 {
     if (!s->mem)

@@ -7,6 +7,7 @@
 #define WEFT_EXPLAIN_LESSON_H
 
 #include "explain/record.h"
+#include "models/arch.h"
 
 #define LESSON_STEPS 8   /* at most */
 #define LESSON_RATES 101 /* points of the learning rate's curve */
@@ -76,5 +77,8 @@ typedef struct lesson {
  * set. */
 void lesson_see(void *ud, run *r, const node *n);
 void lesson_free(lesson *s);
+
+/* Are steps of training shown for such a model? */
+bool lesson_fits(const model *m);
 
 #endif

@@ -7,9 +7,11 @@
 
 const char *no_lesson(const subject *s)
 {
-    return s->lesson
-               ? NULL
-               : "Nothing was trained for this page; --train takes three steps with this text.";
+    return s->lesson ? NULL
+           : lesson_fits(s->model)
+               ? "Nothing was trained for this page; --train takes three steps with this text."
+               : "Training is shown for decoders and masked language models; weft train trains "
+                 "others too.";
 }
 
 static void put_token(const subject *s, document *d, const char *key, int32_t id)

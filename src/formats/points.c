@@ -101,7 +101,11 @@ weft_status points_parse(points *p, const char *text, size_t size, const char *p
             return err->code;
         if (t.n_field == 0)
             break;
-        if (t.n_field != 2)
+        if (t.n_field < 2)
+            return weft_fail(err, WEFT_EFORMAT,
+                             "%s:%lld: one column; expected two, x and y, with a comma between",
+                             path, (long long)t.line);
+        if (t.n_field > 2)
             return weft_fail(err, WEFT_EFORMAT,
                              "%s:%lld: %d columns; expected two, x and y; leave out the others",
                              path, (long long)t.line, t.n_field);
@@ -112,8 +116,8 @@ weft_status points_parse(points *p, const char *text, size_t size, const char *p
     }
     if (p->n < POINTS_LEAST)
         return weft_fail(err, WEFT_EFORMAT,
-                         "%s: %lld points; expected at least %d; write a line x,y for each", path,
-                         (long long)p->n, POINTS_LEAST);
+                         "%s: %lld %s; expected at least %d; write a line x,y for each", path,
+                         (long long)p->n, p->n == 1 ? "point" : "points", POINTS_LEAST);
     if (p->x[0] == p->x[p->n - 1])
         return weft_fail(err, WEFT_EFORMAT,
                          "%s: every x is %g; expected at least two places; give others", path,

@@ -49,7 +49,7 @@ static void draw_is_of_its_token(void **state)
     weft_model_close(m);
 }
 
-/* The formula of a page for the scores and sums of a layer is what its attention is said to cost in the
+/* The formula of a page for the scores and sums of a layer is what its attention costs in the
  * pipeline; causal rows see what is before them. */
 static void costs_are_the_pipelines(void **state)
 {

@@ -35,7 +35,7 @@ static const struct {
     { "1e9,-1e9\n-1E9,+.5\n1.,1e-300\n", "-1e+09,0.5;1,0;1e+09,-1e+09;" },
     { "", "t: 0 points; expected at least 2; write a line x,y for each" },
     { "x,y\n", "t: 0 points; expected at least 2" },
-    { "1,2\n", "t: 1 points; expected at least 2" },
+    { "1,2\n", "t: 1 point; expected at least 2" },
     { "1,2\n1,3\n", "t: every x is 1; expected at least two places; give others" },
     { "1,2\nabc,3\n", "t:2: column 1 is \"abc\"; expected a number from -1e9 to 1e9; write it in" },
     { "1,2\n3,\n", "t:2: column 2 is \"\"; expected a number" },
@@ -52,7 +52,7 @@ static const struct {
     { "1,2\n3,00000000000000000000000000000000000000000000000000000000000000001\n",
       "t:2: column 2 is \"00000000000000000000000000000000...\"" },
     { "1,2\n3,4,5\n", "t:2: 3 columns; expected two, x and y; leave out the others" },
-    { "1;2\n", "t:1: 1 columns; expected two" },
+    { "1;2\n", "t:1: one column; expected two, x and y, with a comma between" },
     { "1,\"2\n", "t:1: unterminated quoted field" },
 };
 

@@ -42,3 +42,7 @@ for option in --train --all '--layer 1' '--head 1' '--token 0' '--ids 1,2' '--ta
 done
 try "$WEFT" explain "$GOLDEN/bart" --ids 4,5 --target-ids ''
 try "$WEFT" explain "$GOLDEN/gpt2" --ids 4,5 --target-ids x --train
+try "$WEFT" explain "$GOLDEN/../../models/shakespeare.gguf" "ROMEO" --target ''
+try "$WEFT" explain "$GOLDEN/gpt2" --ids 4,5 --target '' --train
+try "$WEFT" explain "$GOLDEN/bert-fill" --ids 4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33
+"$WEFT" explain "$GOLDEN/vit" "$GOLDEN/images/photo.png" --only update --json | grep -o '"why_not":"[^"]*"'
