@@ -34,3 +34,4 @@ row bahdanau/dec.blk.0.cross_attention.probs.npy 5 2 | page 01-why-attention
     "$WEFT" run "$shakespeare" "$text" -n 12 --beams 4 --quiet --json | grep -o '"score":[-0-9.]*' | cut -d: -f2
 } | page 07-sampling
 "$WEFT" classify "$GOLDEN/vit" "$GOLDEN/images/photo.png" | cut -f2 | page 10-pictures
+"$WEFT" trace "$shakespeare" "$text" --zero blk.1.attn.head.0 --only output --top 7 | sed -n 's/^ *\([0-9.]*\) %  *\([0-9.]*\) %  .*" the"$/\1 \2/p; s/^ *\([0-9.]*\) %  *\([0-9.]*\) %  .*","$/\1 \2/p' | tr ' ' '\n' | page 03-heads
