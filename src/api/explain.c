@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FEW_NUMBERS (1 << 20) /* of all layers together: a page keeps them all */
+#define FEW_NUMBERS (1 << 20)     /* of all layers together: a page keeps them all */
+#define FEW_SHARES  (3 * 1 << 19) /* attention probabilities of all layers: 8.4 MB of a page */
 
 /* What one call has taken; everything may be absent. */
 typedef struct explanation {
@@ -445,6 +446,15 @@ static weft_status write_out(explanation *x, weft_page_fn *fn, void *ud, weft_er
     return err->code;
 }
 
+/* Attention probabilities of all layers together: what each row of a text sees, in every head. */
+static double shares_of(const explanation *x)
+{
+    const model *m = &x->model->model;
+    const double n = (double)x->n, S = (double)x->o.n_source, H = (double)m->n_head;
+    const double own = m->task == WEFT_TASK_GENERATE ? n * (n + 1) / 2 : n * n;
+    return H * ((double)m->n_layer * (own + n * S) + (double)m->n_layer_src * S * S);
+}
+
 static weft_status explain(explanation *x, const weft_explain_options *options, weft_page_fn *fn,
                            void *ud, weft_error *err)
 {
@@ -465,7 +475,9 @@ static weft_status explain(explanation *x, const weft_explain_options *options, 
                         .d_model = m->d_model,
                         .n_layer_src = m->n_layer_src,
                         .n_layer = m->n_layer,
-                        .keep_all = x->o.all || numbers < FEW_NUMBERS,
+                        .keep_maps = x->o.all || shares_of(x) < FEW_SHARES,
+                        .keep_all = x->o.all ||
+                                    (numbers < FEW_NUMBERS && shares_of(x) < FEW_SHARES / 2),
                         .keep_layer = x->o.layer };
     if ((m->task == WEFT_TASK_GENERATE ? run_decoder(x, err) : run_encoder(x, err)) != WEFT_OK ||
         gather(x, err) != WEFT_OK)

@@ -425,8 +425,8 @@ static const struct {
     double tolerance;
     void (*check)(const subject *s, identity *i);
 } checks[] = {
-    { "rows", "every row of probabilities sums to 1, in every head of every layer", ROUNDING,
-      check_rows },
+    { "rows", "every row of probabilities sums to 1, in every head of each layer of the page",
+      ROUNDING, check_rows },
     { "softmax", "probabilities are exp(score) over the sum of exp(scores)", ROUNDING,
       check_softmax },
     { "order", "attention is a sum: keys and values in the opposite order give the same", ROUNDING,

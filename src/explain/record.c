@@ -122,7 +122,7 @@ static bool is_map(const seen *t)
 /* The last rows that are kept: all or none. */
 static int64_t rows_kept(const record *s, const seen *t)
 {
-    return record_keeps(s, t->layer) || is_map(t) ? t->rows : 0;
+    return record_keeps(s, t->layer) || (s->keep_maps && is_map(t)) ? t->rows : 0;
 }
 
 static bool stats_fit(record *s, int64_t n)

@@ -2,7 +2,7 @@
  * numbers of those that a page shows.
  *
  * A record is filled by apply() through record_add. It keeps the numbers of the tensors outside of
- * blocks, of all attention probabilities, and of the requested layers; of every other
+ * blocks, of the requested layers, and of all attention probabilities if asked for; of every other
  * tensor it keeps statistics. */
 #ifndef WEFT_EXPLAIN_RECORD_H
 #define WEFT_EXPLAIN_RECORD_H
@@ -32,7 +32,8 @@ typedef struct record {
     mem *mem;
     weft_error *err;
     bool failed;
-    bool keep_all;       /* layers ... */
+    bool keep_maps;      /* attention probabilities of all layers */
+    bool keep_all;       /* numbers of all layers ... */
     int64_t keep_layer;  /* ... or this one, of both stacks */
     int64_t n_layer_src; /* the encoder's layers come first, those of its decoder follow; 0: the
                             model has one stack */

@@ -35,7 +35,7 @@ void view_pair(const subject *s, document *d)
     doc_list(d, "maps");
     for (int64_t l = 0; l < s->n_layer; l++) {
         const layer_parts *p = &s->layer[l];
-        if (!p->probs)
+        if (!p->probs || !p->probs->data)
             continue;
         doc_object(d, NULL);
         doc_int(d, "layer", l);

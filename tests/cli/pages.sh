@@ -29,10 +29,14 @@ page train-gpt2 "$golden/gpt2" --ids 4,5,6,7,8 --train
 page train-deepseek "$golden/deepseek-v2" --ids 4,5,6,7,8 --target-ids 9 --train
 page train-bert "$golden/bert-fill" --ids 4,5,6,7 --target-ids 9 --token 2 --train
 
-# More products of q and k than a call may have arguments.
+# More products of q and k than a call may have arguments, and more shares of attention than a page keeps.
 head -c 4000 "$root/README.md" >"$work/text"
-"$weft" train --data "$work/text" --characters --layers 1 --width 16 --heads 2 -c 700 -b 1 -n 1 --sample 0 --out "$work/long" >"$work/log" 2>&1 ||
+"$weft" train --data "$work/text" --characters --layers 6 --width 16 --heads 2 -c 700 -b 1 -n 1 --sample 0 --out "$work/long" >"$work/log" 2>&1 ||
     { cat "$work/log"; exit 1; }
 head -c 690 "$work/text" >"$work/prompt"
-page long "$work/long" -f "$work/prompt" --only root,mask,cache,residual
+page long "$work/long" -f "$work/prompt" --only heads,root,mask,cache,residual --layer 4
+"$weft" explain "$work/long" -f "$work/prompt" --only heads --all -o "$work/all.html" 2>"$work/log"
+size=$(wc -c <"$work/long.html") all=$(wc -c <"$work/all.html")
+[ "$size" -lt 8000000 ] && [ "$all" -gt 16000000 ] ||
+    { echo "pages: a long text has $size bytes, expected less than 8000000; with --all $all, expected more than 16000000"; failed=1; }
 exit $failed

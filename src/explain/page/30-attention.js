@@ -65,7 +65,9 @@ views.heads = (box, v) => {
   const H = largest(layers.map(l => l.n_head)), cell = Math.max(16, Math.min(64, Math.floor(980 / H) - 4));
   box.append(h("p", null, "A square is what one head does: its rows are queries, its columns the keys they look at. Choose one to enlarge it."));
   const grid = h("div", {style: `display:grid;gap:3px;grid-template-columns:${doc.layers ? 6 : 2.2}em repeat(${H},${cell}px);align-items:center`});
-  for (const l of v.layers.filter(x => x.probs)) {
+  const kept = v.layers.filter(x => x.probs);
+  if (kept.length < v.layers.length) box.append(note("The maps of other layers would make this page large: --layer shows those of another, --all keeps every layer."));
+  for (const l of kept) {
     const t = tensor(l.probs), N = t.rows / l.n_head, K = t.cols;
     grid.append(h("span.f", null, doc.layers ? layerName(l.layer) : String(l.layer)));
     for (let head = 0; head < H; head++) {

@@ -24,7 +24,7 @@ views["encoder-decoder"] = (box, v) => {
       boxes(v.n_layer, target, some ? [["decoder", "masked self-attention"], ["cross", "cross-attention"]] : [["decoder", "recurrence with attention"]])),
     slider("step", 0, T - 1, 1, t, n => { pair.step = n; box.replaceChildren(); views["encoder-decoder"](box, v); }));
   const map = (stack, title, rows, keys) => {
-    const of = v.maps.filter(m => stackOf(m.layer) === stack), m = of[Math.min(number, of.length - 1)];
+    const of = v.maps.filter(m => stackOf(m.layer) === stack), m = of.find(m => layers[m.layer].number === number) || of[of.length - 1];
     if (!m) return "";
     const p = tensor(m.probs), head = Math.min(at.head, m.n_head - 1), steps = stack !== "encoder";
     return h("div", {style: "flex:0 1 auto"}, h("h3", null, `${title}, layer ${layers[m.layer].number}, head ${head}`),
