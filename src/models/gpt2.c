@@ -243,10 +243,12 @@ static bool is_word(const char *word, const char *name)
 
 static void gpt2_bind_rope(bind *b, gpt2 *m, const gpt2_design *d)
 {
-    const int64_t E = b->m->d_head;
-    if (E % 2 != 0 || d->head.S % 2 != 0)
-        bind_fail(b, WEFT_EUNSUPPORTED, "position_embedding_type \"rope\" with heads of width %lld",
-                  (long long)E);
+    const int64_t E = b->m->d_head, turned = d->head.R > 0 ? d->head.S : E;
+    if (turned % 2 != 0)
+        bind_fail(b, WEFT_EUNSUPPORTED,
+                  "position_embedding_type \"rope\" with %lld columns of a head to rotate; pairs "
+                  "rotate, so give an even number",
+                  (long long)turned);
     else if (d->head.R > 0)
         latent_bind_rope(b, &m->latent, &d->head);
     else

@@ -39,4 +39,11 @@ page long "$work/long" -f "$work/prompt" --only heads,root,mask,cache,residual -
 size=$(wc -c <"$work/long.html") all=$(wc -c <"$work/all.html")
 [ "$size" -lt 8000000 ] && [ "$all" -gt 16000000 ] ||
     { echo "pages: a long text has $size bytes, expected less than 8000000; with --all $all, expected more than 16000000"; failed=1; }
+
+# Heads of 3 columns and 2 that rotate: an even number rotates, though 5 is odd.
+"$weft" train --data "$work/text" --characters --layers 1 --width 6 --heads 2 -c 16 -b 2 -n 2 --sample 0 --attention mla --positions rope \
+    --out "$work/odd" >"$work/log" 2>&1 || { cat "$work/log"; failed=1; }
+page odd "$work/odd" "read"
+"$weft" explain "$work/odd" "read" --only checks --json | grep -o '"name":"absorbed"[^}]*"holds":true' >/dev/null ||
+    { echo "pages: an odd head: scores by latents are not the scores by keys"; failed=1; }
 exit $failed

@@ -503,7 +503,7 @@ static const struct {
     { "\"model_type\": \"decoder\", \"kv_lora_rank\": 513", "kv_lora_rank is 513" },
     { "\"model_type\": \"decoder\", \"kv_lora_rank\": 4, \"qk_rope_head_dim\": 3, "
       "\"position_embedding_type\": \"rope\"",
-      "\"rope\" with heads of width 5" },
+      "\"rope\" with 3 columns of a head to rotate" },
     { "\"model_type\": \"decoder\", \"kv_lora_rank\": 4, \"qk_rope_head_dim\": 2, "
       "\"num_key_value_heads\": 2",
       "expected one of them" },
