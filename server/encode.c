@@ -83,6 +83,41 @@ static bool begin(job *j, int64_t width)
     return (j->row && j->vectors && (!fills || j->fills)) || no_memory(j);
 }
 
+/* ---- images ---------------------------------------------------------------------------------- */
+
+/* As many as are computed at a time, no more: decoded ones take memory. */
+bool worker_decodes(const job *j)
+{
+    int64_t n_row = 0;
+    for (int64_t i = j->n_encoded; i < j->n_ready; i++)
+        n_row += j->prompts[i].n;
+    return j->n_ready < j->n_text && n_row < ROWS && j->n_ready - j->n_encoded < SOME;
+}
+
+void worker_decode(job *j)
+{
+    refusal why;
+    prompt *p = &j->prompts[j->n_ready];
+    p->image = picture_decode(&p->picture, j->n_ready, j->instance->model.model, &why);
+    if (!p->image) {
+        job_refuse(j, &why);
+        return;
+    }
+    p->n = p->image->n;
+    j->n_ready++;
+    pthread_mutex_lock(&j->lock);
+    j->n_prompt += p->n;
+    pthread_mutex_unlock(&j->lock);
+}
+
+static void free_images(job *j, int64_t from)
+{
+    for (int64_t i = from; i < j->n_encoded; i++) {
+        weft_image_free(j->prompts[i].image);
+        j->prompts[i].image = NULL;
+    }
+}
+
 /* ---- computing ------------------------------------------------------------------------------- */
 
 /* With the adapter of the job, which the encoder does not keep. */
@@ -120,11 +155,11 @@ static void fill(const float *z, int64_t n, filling *to, int64_t k)
 static bool is_full(const job *j, int64_t n, int64_t n_row, const prompt *next)
 {
     const int64_t *row = j->row + j->n_encoded;
-    return n == SOME || j->n_encoded + n == j->n_text || (n > 0 && n_row + next->n > ROWS) ||
+    return n == SOME || j->n_encoded + n == j->n_ready || (n > 0 && n_row + next->n > ROWS) ||
            (j->endpoint == ENDPOINT_FILL && row[n + 1] - row[0] > MAX_MASK);
 }
 
-/* The next texts; false after an error. */
+/* The next texts or images; false after an error. */
 static bool compute(job *j, weft_encoder *encoder, weft_error *err)
 {
     weft_input some[SOME] = { { 0 } };
@@ -145,6 +180,7 @@ static bool compute(job *j, weft_encoder *encoder, weft_error *err)
     if (!encode(j, encoder, some, n, err))
         return false;
     j->n_encoded += n;
+    free_images(j, from);
     const int64_t k = j->request.top_k;
     for (int64_t i = before; fills && i < j->row[j->n_encoded]; i++)
         fill(j->vectors + (i - before) * j->width, j->width, j->fills + i * k, k);

@@ -7,6 +7,7 @@
 #define WEFT_SERVER_JOB_H
 
 #include "answer.h"
+#include "picture.h"
 #include "server.h"
 #include "think.h"
 
@@ -20,7 +21,8 @@ typedef struct prompt {
     int64_t n;
     weft_tokens *tokens; /* one of these owns the ids, or the request does */
     weft_rendered *rendered;
-    weft_image *image;     /* in place of ids */
+    picture picture;       /* in place of ids; of the request's store */
+    weft_image *image;     /* decoded by the worker, until it has been computed */
     bytes echo;            /* its text, if it is wanted */
     bool inside;           /* it ends with the start of the model's thinking */
     const int32_t *source; /* of an encoder-decoder, whose ids are the text's beginning */
@@ -86,8 +88,9 @@ typedef struct job {
     uint64_t seed;
 
     /* of the worker's encoder */
-    int64_t n_text, n_encoded; /* prompts: all, and those that are done */
-    int64_t *row;              /* [n_text + 1] rows of the output before each */
+    int64_t n_text, n_ready, n_encoded; /* prompts: all, those of tokens or a decoded image, and
+                                           those that are done */
+    int64_t *row;                       /* [n_text + 1] rows of the output before each */
     int64_t width;
     float *vectors; /* [row, width]; of masks: those of the texts that are computed now */
     filling *fills; /* [mask, top_k] */

@@ -2,12 +2,15 @@
  * work. */
 #include "worker.h"
 
+#include <string.h>
+
 /* Jobs that are not done. */
 typedef struct work {
     instance *of;
     server *server;
-    job **at; /* [max_of_model] */
+    job **at; /* [max_of_model] the oldest first */
     int n;
+    bool shortest_next; /* see next_encoded */
     encoders encoders;
 } work;
 
@@ -79,7 +82,8 @@ static bool load(instance *i)
 static void drop(work *w, int i)
 {
     job *j = w->at[i];
-    w->at[i] = w->at[--w->n];
+    w->n--;
+    memmove(w->at + i, w->at + i + 1, (size_t)(w->n - i) * sizeof *w->at);
     job_leave(j);
 }
 
@@ -139,23 +143,28 @@ static void look_for_cancelled(work *w)
     }
 }
 
-/* One turn of the first job for an encoder. */
-static void encode(work *w)
+/* Which job for an encoder is next; -1: none. The oldest and the one with the fewest texts left take turns: each ends,
+ * and a short one does not wait for all of a long one. */
+static int next_encoded(work *w)
 {
+    int oldest = -1, shortest = -1;
+    int64_t fewest = INT64_MAX;
     for (int i = 0; i < w->n; i++) {
-        job *j = w->at[i];
+        const job *j = w->at[i];
         if (is_text(j))
             continue;
-        if (j->failed || worker_encode(j, &w->encoders))
-            drop(w, i);
-        return;
+        oldest = oldest < 0 ? i : oldest;
+        shortest = j->n_text - j->n_encoded < fewest ? i : shortest;
+        fewest = w->at[shortest]->n_text - w->at[shortest]->n_encoded;
     }
+    w->shortest_next = !w->shortest_next;
+    return w->shortest_next ? oldest : shortest;
 }
 
 static void drop_ended(work *w)
 {
     for (int i = w->n - 1; i >= 0; i--)
-        if (is_text(w->at[i]) && worker_has_ended(w->at[i]))
+        if (is_text(w->at[i]) ? worker_has_ended(w->at[i]) : w->at[i]->failed)
             drop(w, i);
 }
 
@@ -169,15 +178,16 @@ static void fail_all(work *w, const weft_error *err)
         }
 }
 
-/* A forward pass, and some texts for an encoder. */
-static void compute(work *w)
+/* A forward pass, and some texts of job `next` for an encoder, -1: of none. */
+static void compute(work *w, int next)
 {
     weft_error err;
     bool more;
+    if (next >= 0 && worker_encode(w->at[next], &w->encoders))
+        drop(w, next);
     if (w->of->scheduler && weft_scheduler_step(w->of->scheduler, &more, &err) != WEFT_OK)
         fail_all(w, &err);
     drop_ended(w);
-    encode(w);
 }
 
 /* Another model computes meanwhile; its heart beats, or stops. */
@@ -195,20 +205,37 @@ static void pass_cores(work *w, double seconds)
     heart_wake(&w->of->heart);
 }
 
+/* An image is decoded by one thread; other models may have the cores meanwhile. */
+static void decode(work *w, job *j)
+{
+    if (w->of->share.turn)
+        cores_give(&w->server->cores, &w->of->share, 0);
+    worker_decode(j);
+    heart_beat(&w->of->heart);
+}
+
 /* Between two passes, workers of other models may have the cores. */
 static void turn(work *w)
 {
     cores_share *share = &w->of->share;
     take_in(w);
     look_for_cancelled(w);
+    drop_ended(w);
     if (w->n == 0) {
+        if (share->turn)
+            cores_give(&w->server->cores, share, 0);
         heart_wait(&w->of->heart, &w->of->ring);
+        return;
+    }
+    const int next = next_encoded(w);
+    if (next >= 0 && worker_decodes(w->at[next])) {
+        decode(w, w->at[next]);
         return;
     }
     if (!share->turn)
         wait_for_cores(w);
     const double began = server_now();
-    compute(w);
+    compute(w, next);
     const double seconds = server_now() - began;
     if (w->n == 0)
         cores_give(&w->server->cores, share, seconds);

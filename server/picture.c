@@ -65,32 +65,30 @@ static bool check_cost(picture_reader *r, const unsigned char *file, size_t n, i
     return true;
 }
 
-weft_image *picture_read(picture_reader *r, const input *in, int64_t i, refusal *why)
+bool picture_read(picture_reader *r, const input *in, int64_t i, picture *to, refusal *why)
 {
-    weft_error err;
     const char *data = data_of(in);
-    if (!data) {
-        refuse(why, 400, INVALID_REQUEST, "invalid_value", "input",
-               "input %lld is not an image; expected a PNG or JPEG as data:image/png;base64,... or "
-               "data:image/jpeg;base64,...",
-               (long long)i);
-        return NULL;
-    }
+    if (!data)
+        return refuse(why, 400, INVALID_REQUEST, "invalid_value", "input",
+                      "input %lld is not an image; expected a PNG or JPEG as "
+                      "data:image/png;base64,... or data:image/jpeg;base64,...",
+                      (long long)i);
     const size_t n = (size_t)(in->text + in->length - data);
     unsigned char *file = store_take(r->store, n / 4 + 1, 3);
-    if (!file) {
-        refuse(why, 503, "server_error", "no_memory", NULL, "no memory for the request");
-        return NULL;
-    }
+    if (!file)
+        return refuse(why, 503, "server_error", "no_memory", NULL, "no memory for the request");
     const int64_t size = base64_decode(data, n, file);
-    if (size < 0) {
-        refuse(why, 400, INVALID_REQUEST, "invalid_value", "input", "input %lld is not base64",
-               (long long)i);
-        return NULL;
-    }
-    if (!check_cost(r, file, (size_t)size, i, why))
-        return NULL;
-    weft_image *image = weft_image_decode(r->model, file, (size_t)size, &err);
+    if (size < 0)
+        return refuse(why, 400, INVALID_REQUEST, "invalid_value", "input",
+                      "input %lld is not base64", (long long)i);
+    *to = (picture){ file, (size_t)size };
+    return check_cost(r, file, (size_t)size, i, why);
+}
+
+weft_image *picture_decode(const picture *p, int64_t i, weft_model *model, refusal *why)
+{
+    weft_error err;
+    weft_image *image = weft_image_decode(model, p->bytes, p->n, &err);
     const bool ours = err.code == WEFT_ENOMEM || err.code == WEFT_ELIMIT;
     if (!image)
         refuse(why, ours ? 503 : 400, ours ? "server_error" : INVALID_REQUEST, NULL, "input",

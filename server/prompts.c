@@ -1,7 +1,6 @@
 /* prompts.c - what a request wants read, as tokens or images; see prompts.h. */
 #include "prompts.h"
 
-#include "picture.h"
 #include "service.h"
 
 #include <string.h>
@@ -211,6 +210,7 @@ static bool find_masks(job *j, prompt *p, int64_t i, refusal *why)
                                    (long long)i);
 }
 
+/* The worker decodes them: a request may have pixels for seconds, and others wait for the clerk. */
 static bool make_pictures(job *j, refusal *why)
 {
     request *r = &j->request;
@@ -219,14 +219,10 @@ static bool make_pictures(job *j, refusal *why)
                       "input: %lld images; expected at most %d", (long long)r->n_input, MAX_IMAGE);
     if (!take_prompts(j, r->n_input, why))
         return false;
-    picture_reader reader = { .model = j->instance->model.model, .store = &r->store };
-    for (int64_t i = 0; i < r->n_input && goes_on(j); i++) {
-        prompt *p = &j->prompts[i];
-        p->image = picture_read(&reader, &r->inputs[i], i, why);
-        if (!p->image)
+    picture_reader reader = { .store = &r->store };
+    for (int64_t i = 0; i < r->n_input && goes_on(j); i++)
+        if (!picture_read(&reader, &r->inputs[i], i, &j->prompts[i].picture, why))
             return false;
-        p->n = p->image->n;
-    }
     return true;
 }
 
@@ -237,6 +233,7 @@ bool prompts_encodings(job *j, refusal *why)
     int64_t n_fill = 0; /* tokens that the answer would have */
     if (!(pictures ? make_pictures(j, why) : pairs ? make_pairs(j, why) : prompts_make(j, why)))
         return false;
+    j->n_ready = pictures ? 0 : j->n_text;
     for (int64_t i = 0; i < j->n_text; i++) {
         j->n_prompt += j->prompts[i].n;
         if (j->endpoint == ENDPOINT_FILL && !find_masks(j, &j->prompts[i], i, why))

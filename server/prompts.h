@@ -1,5 +1,5 @@
-/* prompts.h - from the fields of a request to the tokens and images that a model reads. The clerk does this: a body may
- * be long. Functions return false with why filled. */
+/* prompts.h - from the fields of a request to the tokens that a model reads, and the files of images. The clerk does this: a
+ * body may be long. Functions return false with why filled. */
 #ifndef WEFT_SERVER_PROMPTS_H
 #define WEFT_SERVER_PROMPTS_H
 

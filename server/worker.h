@@ -1,4 +1,4 @@
-/* worker.h - the worker's files: worker.c generates, encode.c and encoded.c encode, loop.c is the
+/* worker.h - the worker's files: worker.c generates, encode.c and encoded.c encode texts and images, loop.c is the
  * thread. */
 #ifndef WEFT_SERVER_WORKER_H
 #define WEFT_SERVER_WORKER_H
@@ -22,7 +22,11 @@ typedef struct encoders {
 
 void encoders_free(encoders *e);
 
-/* Computes some texts of a job for an encoder. True once it has its answer. */
+/* Are images to be decoded before some more of the job can be computed? Decodes one of them, with one thread. */
+bool worker_decodes(const job *j);
+void worker_decode(job *j);
+
+/* Computes some texts or images of a job for an encoder. True once it has its answer. */
 bool worker_encode(job *j, encoders *e);
 
 /* Writes the answer of such a job. */

@@ -7,6 +7,7 @@
 #include "serve_client.h"
 
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -680,6 +681,65 @@ static void sees_images(void)
     stop(&s);
 }
 
+/* ---- long requests and short ones ------------------------------------------------------------- */
+
+static bool is_answered(int fd)
+{
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    return poll(&p, 1, 0) > 0;
+}
+
+/* While a long request runs, another one gets its answer. */
+static void check_short(const child *s, int waiting, const char *path, const char *body,
+                        const char *what)
+{
+    char *answer = ask(s, path, "", body);
+    check(status_of(answer) == 200 && !is_answered(waiting), what, "%s: %.300s",
+          is_answered(waiting) ? "the long one was answered first" : "it fails", answer);
+    free(answer);
+    bool closed;
+    char *rest = take_all(waiting, 60, &closed);
+    check(status_of(rest) == 200, "serve: a long request is answered, too", "%.300s", rest);
+    free(rest);
+    close(waiting);
+}
+
+/* Texts of ids for a second or so. */
+static char *long_body(void)
+{
+    size_t n;
+    char *body;
+    FILE *to = open_memstream(&body, &n);
+    must(to, "memory", NULL);
+    fputs("{\"model\":\"decoder\",\"input\":[", to);
+    for (int i = 0; i < 400; i++) {
+        fputs(i ? ",[" : "[", to);
+        for (int k = 0; k < 250; k++)
+            fprintf(to, k ? ",%d" : "%d", 5 + (i + k) % 40);
+        putc(']', to);
+    }
+    fputs("]}", to);
+    fclose(to);
+    return body;
+}
+
+static void short_beside_long(const child *s)
+{
+    static const char *const flat[] = { "flat.jpg", "flat.jpg", "flat.jpg", "flat.jpg", NULL };
+    char *unnamed = image_body(flat), *images = naming("vit", unnamed), *texts = long_body();
+    int waiting = begin_ask(s, "/v1/classify", images);
+    pause_for(0.05); /* it is read */
+    check_short(s, waiting, "/tokenize", "{\"model\":\"decoder\",\"prompt\":\"a\"}",
+                "serve: requests are read while images are decoded");
+    waiting = begin_ask(s, "/v1/embeddings", texts);
+    pause_for(0.2);
+    check_short(s, waiting, "/v1/embeddings", "{\"model\":\"decoder\",\"input\":\"the tea\"}",
+                "serve: a short request does not wait for the end of a long one");
+    free(unnamed);
+    free(images);
+    free(texts);
+}
+
 /* ---- one server with all of them -------------------------------------------------------------- */
 
 /* The cache holds fewer texts than may run, so that some wait for others. */
@@ -736,6 +796,7 @@ static void all_in_one(void)
     check(status_of(answer) == 200 && strstr(answer, "\"model\":\"t5\""),
           "serve: without a name, the first model answers that can", "%s", answer);
     free(answer);
+    short_beside_long(&s);
     answer = ask(&s, "/v1/translate", "", "{\"model\":\"t6\",\"input\":\"the tea\"}");
     check(status_of(answer) == 404, "serve: an unknown model is not found", "%s", answer);
     free(answer);
