@@ -80,19 +80,33 @@ static uint64_t stamp_parts(const char *path)
     return sum;
 }
 
+/* Of name in a directory, which may be "1_Pooling/config.json". */
+static uint64_t stamp_inner(const char *directory, const char *name)
+{
+    char full[PATH_BYTES];
+    const int n = snprintf(full, sizeof full, "%s/%s", directory, name);
+    return n > 0 && n < (int)sizeof full ? number_of(full, name) : 0;
+}
+
+/* The config.json of a module of sentence-transformers, if the directory has modules.json, which names it. Others'
+ * directories may be anything: checkpoints that are being written, say. */
+static uint64_t stamp_module(const char *directory, const char *name)
+{
+    char inner[300];
+    const int n = snprintf(inner, sizeof inner, "%s/config.json", name);
+    const bool modules = name[0] != '.' && stamp_inner(directory, "modules.json") != 0;
+    return modules && n > 0 && n < (int)sizeof inner ? stamp_inner(directory, inner) : 0;
+}
+
 /* A directory lists its files in any order, so that their numbers are added. */
 uint64_t stamp_path(const char *path)
 {
-    char full[PATH_BYTES];
     uint64_t sum = 0;
     DIR *d = path ? opendir(path) : NULL;
     if (!d)
         return path ? stamp_parts(path) : 0;
-    for (struct dirent *e; (e = readdir(d));) {
-        const int n = snprintf(full, sizeof full, "%s/%s", path, e->d_name);
-        if (is_read(e->d_name) && n > 0 && n < (int)sizeof full)
-            sum += number_of(full, e->d_name);
-    }
+    for (struct dirent *e; (e = readdir(d));)
+        sum += is_read(e->d_name) ? stamp_inner(path, e->d_name) : stamp_module(path, e->d_name);
     closedir(d);
     return sum;
 }

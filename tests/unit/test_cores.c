@@ -192,6 +192,30 @@ static void only_what_is_read(void **state)
     rmdir(directory);
 }
 
+/* modules.json names directories whose config.json is read; without it, they are no part of the model. */
+static void modules_are_read(void **state)
+{
+    (void)state;
+    char directory[512], pooling[600], config[700], modules[600];
+    snprintf(directory, sizeof directory, "%s", temp_path("modules"));
+    snprintf(pooling, sizeof pooling, "%s/1_Pooling", directory);
+    snprintf(config, sizeof config, "%s/config.json", pooling);
+    snprintf(modules, sizeof modules, "%s/modules.json", directory);
+    assert_int_equal(mkdir(directory, 0700), 0);
+    assert_int_equal(mkdir(pooling, 0700), 0);
+    put_text(config, "one");
+    assert_true(stamp_path(directory) == 0);
+    put_text(modules, "[]");
+    const uint64_t one = stamp_path(directory);
+    rename_onto(config, "two");
+    const uint64_t two = stamp_path(directory);
+    assert_true(one != 0 && two != one);
+    unlink(modules);
+    unlink(config);
+    rmdir(pooling);
+    rmdir(directory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +225,8 @@ int main(void)
         TEST("stamp: a file that is replaced, renamed or gone changes the stamp", changes_are_seen),
         TEST("stamp: all parts of a file and what a model is read from count, and nothing else",
              only_what_is_read),
+        TEST("stamp: the config.json of a module of sentence-transformers counts",
+             modules_are_read),
     };
     return RUN(tests);
 }
