@@ -346,14 +346,15 @@ bool adapters_load(adapters *a, const serve_model *m, char *why, size_t room)
     good = good && add_listed(&l);
     if (good && !(list = memory_take((size_t)(l.n + 1) * sizeof *list)))
         good = fail(&l, "no memory for the adapters");
-    atomic_fetch_add(good ? &a->n_load : &a->n_failed, 1);
     if (!good) {
+        atomic_fetch_add(&a->n_failed, 1);
         release_all(l.at, l.n);
         return false;
     }
     a->rank = a->rank >= 0 ? a->rank : rank_for(&l);
     memcpy(list, l.at, (size_t)l.n * sizeof *list);
     replace_set(&l, list);
+    atomic_fetch_add(&a->n_load, 1); /* whoever sees it finds the new set */
     return true;
 }
 

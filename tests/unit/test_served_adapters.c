@@ -5,6 +5,7 @@
 #include "adapters.h"
 #include "lora_dir.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -113,6 +114,30 @@ static void found_by_name(void **state)
     adapter_release(a);
     adapter_release(full);
     adapter_release(b);
+    close_rig(&r);
+}
+
+static void *load_in_thread(void *ud)
+{
+    load(ud);
+    return NULL;
+}
+
+/* Whoever waits for the count finds the new set: it does not change while the set is being replaced. */
+static void counted_when_served(void **state)
+{
+    (void)state;
+    rig r;
+    pthread_t thread;
+    open_rig(&r, (serve_lora){ 0 });
+    put_text(r.list, two());
+    pthread_mutex_lock(&r.adapters.lock);
+    assert_int_equal(pthread_create(&thread, NULL, load_in_thread, &r), 0);
+    usleep(300000); /* it waits for the lock by now */
+    const long long n = atomic_load(&r.adapters.n_load);
+    pthread_mutex_unlock(&r.adapters.lock);
+    pthread_join(thread, NULL);
+    assert_true(n == 0 && atomic_load(&r.adapters.n_load) == 1 && r.adapters.n == 2);
     close_rig(&r);
 }
 
@@ -370,6 +395,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("served adapters: each is of the model that its line names", of_their_models),
         TEST("served adapters: found by their names, plain and with the model's", found_by_name),
+        TEST("served adapters: a load is counted once its set is served", counted_when_served),
         TEST("served adapters: a path may have colons", paths_and_strengths),
         TEST("served adapters: only what changed is loaded again", only_changes_are_loaded),
         TEST("served adapters: a list that is wrong leaves the old set", wrong_lists),
