@@ -95,6 +95,11 @@ class Page:
         wide = self.run("document.documentElement.scrollWidth")
         check(wide <= width, f"at {width} pixels the page is not wider than its window", wide)
 
+    def slow_network(self, slow):
+        """Answers come at 20 KB/s, some 40 tokens: a small model would end before anybody could press Stop."""
+        self.call("Network.emulateNetworkConditions", offline=False, latency=0, uploadThroughput=-1,
+                  downloadThroughput=20000 if slow else -1)
+
     def picture(self, to, name):
         if to:
             data = self.call("Page.captureScreenshot", format="png")["data"]
@@ -152,10 +157,12 @@ def talk(page, to, prompt):
     """A message, its answer, the alternatives of its tokens."""
     page.run("document.getElementById('text').focus()")
     page.type(prompt)
+    page.slow_network(True)
     page.key("Enter", 13, "\r")
     page.wait("document.querySelectorAll('.t').length > 12", "tokens")
     check(page.run("!document.getElementById('stop').hidden"), "the button to stop is there while the answer comes")
     page.picture(to, "light-during")
+    page.slow_network(False)
     page.wait(READY, "the answer")
     note = page.run("document.querySelector('.under span').textContent")
     check("tokens" in note and "first after" in note and "cached" in note, f"the line of times says: {note}", note)
@@ -206,11 +213,15 @@ def change(page):
     text = page.run("document.getElementById('text').value")
     check(len(text) > 0, "the last message can be edited", text)
     page.run("document.getElementById('max_tokens').value = ''")
+    page.slow_network(True)
     page.key("Enter", 13, "\r")
     page.wait("!document.getElementById('stop').hidden && document.querySelectorAll('.t').length > 4", "a third answer")
     page.mouse("#stop", True)
+    page.slow_network(False)
     page.wait(READY, "the end of a stopped answer", 10)
     check(page.run("document.querySelectorAll('.t').length") > 0, "a stopped answer keeps what came")
+    note = page.run("[...document.querySelectorAll('.under span')].pop().textContent")
+    check("stopped" in note, "its line says that it was stopped", note)
     page.run("document.getElementById('numbers').querySelector('#max_tokens').value = 4")
     page.run("document.getElementById('temperature').removeAttribute('max')")
     page.run("document.getElementById('temperature').value = 3; document.getElementById('text').focus()")
