@@ -30,13 +30,19 @@ const char *choose_lacks(const serve_model *m, endpoint e)
     return NULL;
 }
 
+bool choose_answers(const serve_model *m, endpoint e)
+{
+    const bool renders = endpoint_talks(e) || e == ENDPOINT_TEMPLATE || e == ENDPOINT_COUNT;
+    return (m->template || !renders) && !choose_lacks(m, e);
+}
+
 /* A request that names no model gets the first one that can answer it. */
 static instance *usual_instance(const job *j)
 {
     server *s = j->server;
     for (int k = 0; k < s->n_service; k++) {
         instance *i = service_hold(s, k);
-        if (!choose_lacks(&i->model, j->endpoint))
+        if (choose_answers(&i->model, j->endpoint))
             return i;
         instance_release(i);
     }

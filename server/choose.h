@@ -7,6 +7,9 @@
 /* Why the model has no answer there; NULL: it has. */
 const char *choose_lacks(const serve_model *m, endpoint e);
 
+/* Has the model an answer there, and the chat template that conversations need? */
+bool choose_answers(const serve_model *m, endpoint e);
+
 /* The job holds what is found. False with why filled. */
 bool choose_model(job *j, refusal *why);
 

@@ -9,7 +9,7 @@
 
 bool prompts_no_memory(refusal *why)
 {
-    return refuse(why, 503, "server_error", "prompts_no_memory", NULL, "no memory for the request");
+    return refuse(why, 503, "server_error", "no_memory", NULL, "no memory for the request");
 }
 
 bool prompts_refused_by(const weft_error *err, const char *param, refusal *why)

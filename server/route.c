@@ -204,19 +204,13 @@ static const route routes[] = {
 
 #define N_ROUTE (sizeof routes / sizeof *routes)
 
-static bool has_answer(const serve_model *m, endpoint e)
-{
-    const bool renders = endpoint_talks(e) || e == ENDPOINT_TEMPLATE || e == ENDPOINT_COUNT;
-    return (m->template || !renders) && !choose_lacks(m, e);
-}
-
 /* The paths that the model has an answer for; NULL ends them. Called by the loop only. */
 static const char *const *paths_of(const serve_model *m)
 {
     static const char *paths[N_ROUTE + 1];
     size_t n = 0;
     for (size_t i = 0; i < N_ROUTE; i++)
-        if (routes[i].post && has_answer(m, routes[i].endpoint))
+        if (routes[i].post && choose_answers(m, routes[i].endpoint))
             paths[n++] = routes[i].path;
     paths[n] = NULL;
     return paths;

@@ -47,6 +47,11 @@ static void make_models(void)
     snprintf(command, sizeof command, "cp -r %s/vit . && cp %s/images/*.png %s/images/photo*.jpg .",
              models, models, models);
     run(command);
+    snprintf(command, sizeof command,
+             "%s convert %s talks >/dev/null 2>&1 && printf '{{ messages[0].content }}' "
+             ">talks/chat_template.jinja",
+             weft, decoder);
+    run(command);
     run("cp -r bert-classify bert-several && sed -i -e '/problem_type/d' -e "
         "'s/\"model_type\"/\"problem_type\": \"multi_label_classification\", &/' "
         "bert-several/config.json");
@@ -747,31 +752,15 @@ static void all_in_one(void)
 {
     char named[600];
     snprintf(named, sizeof named, "decoder=%s", decoder);
-    const char *const args[] = { "-m",
-                                 "bert-rank",
-                                 "-m",
-                                 "bert",
-                                 "-m",
-                                 "bert-classify",
-                                 "-m",
-                                 "bert-tag",
-                                 "-m",
-                                 "bert-fill",
-                                 "-m",
-                                 "t5",
-                                 "-m",
-                                 "vit",
-                                 "-m",
-                                 named,
-                                 "--parallel",
-                                 "6",
-                                 "--cache-tokens",
-                                 "448",
-                                 "-c",
-                                 "256",
-                                 "--weight",
-                                 "t5=3",
-                                 "--no-log",
+    const char *const args[] = { "-m",         "bert-rank", "-m",
+                                 "bert",       "-m",        "bert-classify",
+                                 "-m",         "bert-tag",  "-m",
+                                 "bert-fill",  "-m",        "t5",
+                                 "-m",         "vit",       "-m",
+                                 named,        "-m",        "talks",
+                                 "--parallel", "6",         "--cache-tokens",
+                                 "448",        "-c",        "256",
+                                 "--weight",   "t5=3",      "--no-log",
                                  NULL };
     crowd c = {
         .bodies = asked.bodies, .n = asked.n, .alone = asked.alone, .n_round = N_ROUND / 2
@@ -786,7 +775,7 @@ static void all_in_one(void)
     int n = 0;
     for (; (at = strstr(at, "\"max_model_len\"")); at++)
         n++;
-    check(n == 8, "serve: it lists all of its models", "%s", answer);
+    check(n == 9, "serve: it lists all of its models", "%s", answer);
     free(answer);
     answer = ask(&s, "/v1/rerank", "", "{\"model\":\"vit\"," TEA "}");
     check(status_of(answer) == 400 && strstr(answer, "vit reads images"),
@@ -795,6 +784,12 @@ static void all_in_one(void)
     answer = ask(&s, "/v1/translate", "", "{\"input\":\"the tea\",\"max_tokens\":3}");
     check(status_of(answer) == 200 && strstr(answer, "\"model\":\"t5\""),
           "serve: without a name, the first model answers that can", "%s", answer);
+    free(answer);
+    answer = ask(&s, "/v1/chat/completions", "",
+                 "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"max_tokens\":3}");
+    check(status_of(answer) == 200 && strstr(answer, "\"model\":\"talks\""),
+          "serve: without a name, a conversation gets the first model with a template", "%s",
+          answer);
     free(answer);
     short_beside_long(&s);
     answer = ask(&s, "/v1/translate", "", "{\"model\":\"t6\",\"input\":\"the tea\"}");
