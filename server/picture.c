@@ -91,7 +91,8 @@ weft_image *picture_decode(const picture *p, int64_t i, weft_model *model, refus
     weft_image *image = weft_image_decode(model, p->bytes, p->n, &err);
     const bool ours = err.code == WEFT_ENOMEM || err.code == WEFT_ELIMIT;
     if (!image)
-        refuse(why, ours ? 503 : 400, ours ? "server_error" : INVALID_REQUEST, NULL, "input",
-               "input %lld: %s", (long long)i, err.message);
+        refuse(why, ours ? 503 : 400, ours ? "server_error" : INVALID_REQUEST,
+               ours ? "no_memory" : NULL, ours ? NULL : "input", "input %lld: %s", (long long)i,
+               err.message);
     return image;
 }

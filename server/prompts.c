@@ -15,8 +15,8 @@ bool prompts_no_memory(refusal *why)
 bool prompts_refused_by(const weft_error *err, const char *param, refusal *why)
 {
     const bool ours = err->code == WEFT_ENOMEM || err->code == WEFT_ELIMIT;
-    return refuse(why, ours ? 503 : 400, ours ? "server_error" : INVALID_REQUEST, NULL, param, "%s",
-                  err->message);
+    return refuse(why, ours ? 503 : 400, ours ? "server_error" : INVALID_REQUEST,
+                  ours ? "no_memory" : NULL, ours ? NULL : param, "%s", err->message);
 }
 
 /* second: the other text of a pair, or NULL. */

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const char *weft, *model;
+static const char *weft, *model, *template;
 
 #define COMPLETE "/v1/completions"
 
@@ -561,6 +561,69 @@ static void no_drain(void)
           "%d after %g s", code, now() - begin);
 }
 
+/* ---- without memory --------------------------------------------------------------------------- */
+
+/* {"prompt": "a b a b ..."} and similar, of about n bytes. */
+static char *body_of_bytes(const char *head, const char *repeated, const char *tail, size_t n)
+{
+    char *body = malloc(n + 512), *to = body;
+    must(body, "memory", NULL);
+    to += sprintf(to, "%s", head);
+    while ((size_t)(to - body) < n)
+        to += sprintf(to, "%s", repeated);
+    strcpy(to, tail);
+    return body;
+}
+
+/* An answer, or an error that is the request's fault, or that there was no memory. */
+static bool is_sound(const char *answer)
+{
+    const int status = status_of(answer);
+    return status == 200 || status == 400 ||
+           (status == 503 && strstr(answer, "\"code\":\"no_memory\""));
+}
+
+/* Bodies of all sizes under a small cap: memory is refused now here, now there. */
+static void without_memory(void)
+{
+    static const char *const kinds[][4] = {
+        { "/tokenize", "{\"prompt\":\"", "a b ", "\"}" },
+        { "/v1/chat/completions",
+          "{\"max_tokens\":3,\"messages\":[{\"role\":\"user\",\"content\":\"", "a b ", "\"}]}" },
+        { "/detokenize", "{\"tokens\":[7", ",300", "]}" },
+        { "/v1/embeddings", "{\"input\":[[5]", ",[7,8,9]", "]}" },
+        { "/v1/embeddings", "{\"encoding_format\":\"base64\",\"input\":[\"a\"", ",\"b\"", "]}" },
+        { COMPLETE, "{\"echo\":true,\"logprobs\":5,\"max_tokens\":0,\"prompt\":[[5]", ",[7,8,9]",
+          "]}" },
+        { COMPLETE, "{\"max_tokens\":3,\"stream\":true,\"n\":8,\"prompt\":\"", "a b ", "\"}" },
+    };
+    const char *const args[] = { model, "--template", template, "--ram-max", "5M", "--cache-tokens",
+                                 "256", "--parallel", "1",      "-b",        "16", "--no-log",
+                                 NULL };
+    child s = server_start(weft, args);
+    int n_refused = 0, n_wrong = 0;
+    char first[400] = "";
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        for (size_t n = 64; n < (size_t)4 << 20; n += n / 6) {
+            char *body = body_of_bytes(kinds[i][1], kinds[i][2], kinds[i][3], n);
+            char *answer = ask(&s, kinds[i][0], "", body);
+            n_refused += status_of(answer) == 503;
+            if (!is_sound(answer) && n_wrong++ == 0)
+                snprintf(first, sizeof first, "%s, %zu bytes: %.300s", kinds[i][0], n, answer);
+            free(body);
+            free(answer);
+        }
+    }
+    check(n_wrong == 0 && n_refused > 50, "serve: without memory, errors say so",
+          "%d refused, %d wrong: %s", n_refused, n_wrong, first);
+    char *answer = ask(&s, "/tokenize", "", "{\"prompt\":\"a\"}");
+    check(status_of(answer) == 200 && is_clean(&s, 5), "serve: and the next request is answered",
+          "%.200s", answer);
+    free(answer);
+    check(server_stop(&s, SIGTERM, 10) == 0, "serve: a server without memory ends well",
+          "it does not");
+}
+
 /* Killed and started again at once. */
 static void killed(void)
 {
@@ -576,9 +639,10 @@ static void killed(void)
 
 int main(int argc, char **argv)
 {
-    must(argc >= 3, "serve_faults WEFT MODEL", NULL);
+    must(argc >= 4, "serve_faults WEFT MODEL TEMPLATE", NULL);
     weft = argv[1];
     model = argv[2];
+    template = argv[3];
     const char *const args[] = { model,   "--parallel", "1", "--queue",   "4",    "--ping-seconds",
                                  "0.001", "--threads",  "1", "--ram-max", MEMORY, NULL };
     child s = server_start(weft, args);
@@ -603,6 +667,7 @@ int main(int argc, char **argv)
     check(SANITIZED || (most > 0 && most < (size_t)64 << 20), "serve: memory stays below the limit",
           "%zu bytes", most);
     check(server_stop(&s, SIGTERM, 30) == 0, "serve: after all of it, it ends well", "it does not");
+    without_memory();
     slow_clients();
     vanished_clients();
     own_queue();
