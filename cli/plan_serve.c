@@ -284,6 +284,26 @@ static weft_engine_options engine_of(const planning *p, int threads)
     return o;
 }
 
+/* A longer prompt would be refused at any load, which is known before anything is measured. */
+static int check_prompts(const planning *p)
+{
+    int64_t longest = 0;
+    for (int64_t i = 0; i < p->load.n; i++) {
+        int64_t n = 0;
+        for (int k = 0; k < p->load.at[i].n_part; k++)
+            n += p->load.at[i].part[k].n;
+        longest = n > longest ? n : longest;
+    }
+    if (p->opt.n_ctx == 0 || longest <= p->opt.n_ctx)
+        return 0;
+    fprintf(stderr,
+            "weft: %s: a prompt has %lld tokens; expected at most the context of %lld; give a "
+            "larger --ctx-size%s\n",
+            trace_path ? trace_path : "--prompt-tokens", (long long)longest,
+            (long long)p->opt.n_ctx, trace_path ? "" : ", or fewer --prompt-tokens");
+    return 1;
+}
+
 /* Memory, and unless there are records, steps. */
 static int look_at_model(planning *p, const plan_load *l, const command *c)
 {
@@ -308,6 +328,7 @@ static int look_at_model(planning *p, const plan_load *l, const command *c)
     e.n_cache = p->opt.n_cache;
     if (!code && weft_engine_plan(m, &e, &p->memory, &err) != WEFT_OK)
         code = cli_fail(&err);
+    code = code ? code : check_prompts(p);
     if (!code && records.n == 0) {
         snprintf(p->record.about, sizeof p->record.about, "%.200s, %d running, measured here",
                  p->common->model, p->opt.n_running);
@@ -319,18 +340,24 @@ static int look_at_model(planning *p, const plan_load *l, const command *c)
     return code;
 }
 
-static weft_status read_files(planning *p, const plan_load *l, weft_error *err)
+static weft_status read_load(planning *p, const plan_load *l, weft_error *err)
+{
+    weft_status status = WEFT_OK;
+    p->rate = 1;
+    if (trace_path)
+        status = load_trace_read(&p->load, trace_path, err);
+    else if (!plan_requests(&p->load, l, N_SIMULATED))
+        status = err->code = WEFT_ENOMEM;
+    if (status == WEFT_OK && trace_path && p->load.n > 1)
+        p->rate = (double)(p->load.n - 1) / fmax(p->load.at[p->load.n - 1].at, 1e-9);
+    return status;
+}
+
+static weft_status read_records(planning *p, weft_error *err)
 {
     weft_status status = WEFT_OK;
     for (int i = 0; i < records.n && status == WEFT_OK; i++)
         status = step_record_read(&p->record, records.at[i], err);
-    p->rate = 1;
-    if (status == WEFT_OK && trace_path)
-        status = load_trace_read(&p->load, trace_path, err);
-    else if (status == WEFT_OK && !plan_requests(&p->load, l, N_SIMULATED))
-        status = err->code = WEFT_ENOMEM;
-    if (status == WEFT_OK && trace_path && p->load.n > 1)
-        p->rate = (double)(p->load.n - 1) / fmax(p->load.at[p->load.n - 1].at, 1e-9);
     return status;
 }
 
@@ -338,10 +365,12 @@ static int plan_with(planning *p, const plan_load *l, const int64_t *users, int 
 {
     weft_error err = { 0 };
     double rate = 0;
-    int code = p->common->model ? look_at_model(p, l, c) : 0;
+    if (read_load(p, l, &err) != WEFT_OK)
+        return cli_fail(&err);
+    const int code = p->common->model ? look_at_model(p, l, c) : check_prompts(p);
     if (code)
         return code;
-    if (read_files(p, l, &err) != WEFT_OK)
+    if (read_records(p, &err) != WEFT_OK)
         return cli_fail(&err);
     p->arrive_seconds = p->opt.arrive_seconds = p->record.arrive_seconds;
     p->token_seconds = p->opt.token_seconds = p->record.token_seconds;

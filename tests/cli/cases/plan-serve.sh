@@ -20,6 +20,10 @@ positions() { $WEFT plan serve --record steps -c 1024 --prompt-tokens 200 --new-
 [ "$(positions --cached 0.9)" -gt "$(positions --prompt-tokens 20)" ] && echo "a cached prefix: it is in the cache"
 printf '0 5 - 1:20\n0.5 6 a 1:20 2:7\n1 7 - 3:40\n' >trace
 try $WEFT plan serve --record steps -c 256 --trace trace --users 50 | numbers
+# A prompt that no machine takes, before anything is measured.
+try $WEFT plan serve --record steps -c 256 --users 10 --prompt-tokens 200 --new-tokens 5
+try $WEFT plan serve --record steps -c 30 --trace trace --users 50
+try $WEFT plan serve "$GOLDEN/../../models/shakespeare.gguf" --users 10
 # A record that is measured, kept and used again.
 ln -s "$GOLDEN/../../models/shakespeare.gguf" .
 try $WEFT plan serve shakespeare.gguf -c 128 -t 1 --parallel 4 --prompt-tokens 20 --new-tokens 5 --measure 0.5 --save-record kept --users 10 | numbers |
