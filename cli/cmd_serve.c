@@ -186,6 +186,8 @@ static int add_listed(const char *given)
     const size_t n = strspn(given, NAME_LETTERS);
     if (n == 0 || n >= sizeof name || given[n] != '=')
         return add_model(NULL, given);
+    if (!given[n + 1])
+        return cli_usage(&command_serve, "--model: found %s; expected NAME=PATH", given);
     snprintf(name, sizeof name, "%.*s", (int)n, given);
     return add_model(name, given + n + 1);
 }
@@ -253,7 +255,7 @@ static int open_template(const serve_spec *spec, serve_model *m)
     weft_error err = { 0 };
     m->template = cli_template(spec->path, spec->template, NULL, &err);
     if (!m->template && err.code == WEFT_EUNSUPPORTED && !spec->template)
-        fprintf(stderr, "weft: %s\n", err.message);
+        fprintf(stderr, "weft: %s: served without chat: %s\n", spec->name, err.message);
     else if (!m->template)
         return cli_fail(&err);
     return 0;
@@ -290,10 +292,7 @@ static int load_model(void *ud, const serve_spec *spec, serve_model *m)
     if (!open_tokenizers(spec, m, &err))
         return cli_fail(&err);
     m->generates = info->task == WEFT_TASK_GENERATE && !info->images;
-    const int code = m->generates && !m->source ? open_template(spec, m) : 0;
-    if (!code)
-        fprintf(stderr, "weft: serving %s\n", m->name);
-    return code;
+    return m->generates && !m->source ? open_template(spec, m) : 0;
 }
 
 /* ---- a record of steps ----------------------------------------------------------------------- */
@@ -361,6 +360,40 @@ static int set_sandbox(serve_sandbox *o)
     return 0;
 }
 
+/* 0: the server's usual number. */
+static int check_seconds(void)
+{
+    static const struct {
+        const char *name;
+        const double *value;
+    } times[] = { { "--step-ms", &step_ms },
+                  { "--header-seconds", &header_s },
+                  { "--idle-seconds", &idle_s },
+                  { "--stall-seconds", &stall_s },
+                  { "--ping-seconds", &ping_s } };
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (!(*times[i].value >= 0))
+            return cli_usage(&command_serve, "%s: found %g; expected 0 or more", times[i].name,
+                             *times[i].value);
+    return 0;
+}
+
+/* What browsers and clients send is compared with these letter by letter: others would match nothing. */
+static int check_names(void)
+{
+    const char *at = cors ? strstr(cors, "://") : NULL;
+    if (cors && strcmp(cors, "null") != 0 && (!at || !at[3] || strchr(at + 3, '/')))
+        return cli_usage(&command_serve,
+                         "--cors: found %.200s; expected an origin, such as https://example.org",
+                         cors);
+    for (int i = 0; i < hosts.n; i++)
+        if (!hosts.at[i][0] || strchr(hosts.at[i], '/'))
+            return cli_usage(&command_serve,
+                             "--allow-host: found \"%.200s\"; expected a name, such as example.org",
+                             hosts.at[i]);
+    return 0;
+}
+
 static int check_options(void)
 {
     const command *c = &command_serve;
@@ -374,8 +407,12 @@ static int check_options(void)
     if (n_cache < 0)
         return cli_usage(c, "--cache-tokens: found %lld; expected a number of tokens",
                          (long long)n_cache);
-    if (!in_range(n_connection, 0, 1 << 20) || !in_range(n_per_address, 0, 1 << 20))
-        return cli_usage(c, "--connections: expected 1 to %d", 1 << 20);
+    if (!in_range(n_connection, 0, 1 << 20))
+        return cli_usage(c, "--connections: found %lld; expected 1 to %d", (long long)n_connection,
+                         1 << 20);
+    if (!in_range(n_per_address, 0, 1 << 20))
+        return cli_usage(c, "--connections-per-address: found %lld; expected 0 to %d",
+                         (long long)n_per_address, 1 << 20);
     if (!in_range(lora_rank, 0, MAX_LORA_RANK))
         return cli_usage(c, "--lora-rank: found %lld; expected 1 to %d", (long long)lora_rank,
                          MAX_LORA_RANK);
@@ -385,9 +422,9 @@ static int check_options(void)
         return cli_usage(c, "--drain-delay: found %g; expected 0 to 3600 seconds", drain_delay);
     if (!(request_s > 0))
         return cli_usage(c, "--request-seconds: found %g; expected more than 0", request_s);
-    if (!(step_ms >= 0 && header_s >= 0 && idle_s >= 0 && stall_s >= 0 && ping_s >= 0))
-        return cli_usage(c, "a negative time; expected seconds, or milliseconds of --step-ms");
-    const int code = cli_engine_options(c, &shape, &engine_options);
+    int code = check_seconds();
+    code = code ? code : check_names();
+    code = code ? code : cli_engine_options(c, &shape, &engine_options);
     return code ? code : check_batch();
 }
 

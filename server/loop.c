@@ -73,6 +73,8 @@ static bool load(instance *i)
         good = false;
     }
     pthread_mutex_unlock(&i->server->loading);
+    if (good)
+        fprintf(stderr, "weft: serving %s\n", spec->name);
     instance_loaded(i, good);
     return good;
 }

@@ -12,6 +12,12 @@ try "$WEFT" serve m.gguf --parallel 1025
 try "$WEFT" serve m.gguf --queue -1
 try "$WEFT" serve m.gguf --drain -1
 try "$WEFT" serve m.gguf --step-ms -1
+try "$WEFT" serve m.gguf --ping-seconds nan
+try "$WEFT" serve m.gguf --connections-per-address -1
+try "$WEFT" serve m.gguf --model a=
+try "$WEFT" serve m.gguf --cors '*'
+try "$WEFT" serve m.gguf --cors https://example.org/page
+try "$WEFT" serve m.gguf --allow-host https://example.org
 try "$WEFT" serve m.gguf --host 0.0.0.0 --port 0
 try "$WEFT" serve m.gguf --host nowhere.invalid --port 0 | sed 's/invalid: .*/invalid: WHY/'
 try "$WEFT" serve m.gguf --api-key-file none
@@ -27,6 +33,9 @@ printf 'a key-of-a-user\na key-of-another\n' >keys
 try "$WEFT" serve m.gguf --api-key-file keys
 try "$WEFT" serve m.gguf --port 0 | loading
 try "$WEFT" serve "$GOLDEN/t5" --port 0 | loading
+# A model is served once all of it is there; without a template, it says what that means.
+try "$WEFT" serve "$GOLDEN/../../models/shakespeare.gguf" --port 0 --cache-tokens 1000000000 --ram-max 64M |
+    loading | sed -e "s|$GOLDEN|GOLDEN|" -e 's/needs.*/needs TOO MUCH/'
 # A port that is not free leaves an old record alone.
 echo old >record
 "$WEFT" serve "$GOLDEN/../../models/shakespeare.gguf" --record-steps record --host 192.0.2.1 --insecure --port 1 2>/dev/null
