@@ -16,12 +16,9 @@ static bool wants_head(const job *j)
            (e != ENDPOINT_EMBEDDINGS && serve_scores_pairs(&j->instance->model));
 }
 
-/* An encoder for texts of a context, made for the first request: models that only generate need
- * none. */
-static weft_encoder *encoder_of(const job *j, encoders *e, weft_error *err)
+/* An encoder for texts of a context. */
+static weft_encoder *encoder_of(const instance *i, bool head, encoders *e, weft_error *err)
 {
-    const instance *i = j->instance;
-    const bool head = wants_head(j);
     weft_encoder **to = head ? &e->head : &e->pooled;
     const weft_encoder_options o = { .struct_size = sizeof o,
                                      .threads = i->model.threads,
@@ -32,6 +29,16 @@ static weft_encoder *encoder_of(const job *j, encoders *e, weft_error *err)
     if (!*to)
         *to = weft_encoder_new(i->model.model, &o, err);
     return *to;
+}
+
+/* Models that generate need none, until somebody asks for vectors; nor do encoder-decoders. */
+bool encoders_begin(const instance *i, encoders *e, weft_error *err)
+{
+    const weft_task task = i->model.info.task;
+    const bool head = task == WEFT_TASK_CLASSIFY || task == WEFT_TASK_TAG || task == WEFT_TASK_FILL;
+    if (i->model.engine || i->model.source || encoder_of(i, head, e, err))
+        return true;
+    return err->code != WEFT_ENOMEM && err->code != WEFT_ELIMIT; /* a request reports the rest */
 }
 
 void encoders_free(encoders *e)
@@ -203,7 +210,7 @@ static void finish(job *j)
 bool worker_encode(job *j, encoders *e)
 {
     weft_error err;
-    weft_encoder *encoder = encoder_of(j, e, &err);
+    weft_encoder *encoder = encoder_of(j->instance, wants_head(j), e, &err);
     if (!encoder) {
         job_refuse_error(j, &err);
         return true;

@@ -39,7 +39,7 @@ static bool make_scheduler(instance *i, weft_error *err)
     return made;
 }
 
-static bool load_parts(instance *i)
+static bool load_parts(instance *i, encoders *e)
 {
     const serve_options *o = &i->server->options;
     weft_error err = { 0 };
@@ -53,7 +53,7 @@ static bool load_parts(instance *i)
     }
     if (i->model.generates && o->make_engine(o->load_ud, &i->model, i->adapters.rank) != 0)
         return false;
-    if (!make_scheduler(i, &err)) {
+    if (!make_scheduler(i, &err) || !encoders_begin(i, e, &err)) {
         fprintf(stderr, "weft: %s\n", err.message);
         return false;
     }
@@ -61,12 +61,13 @@ static bool load_parts(instance *i)
 }
 
 /* Models are loaded one at a time, so that none takes memory that another was about to get. */
-static bool load(instance *i)
+static bool load(work *w)
 {
+    instance *i = w->of;
     const serve_spec *spec = i->service->spec;
     pthread_mutex_lock(&i->server->loading);
     i->stamp = spec_stamp(spec);
-    bool good = !atomic_load(&i->server->stopping) && load_parts(i);
+    bool good = !atomic_load(&i->server->stopping) && load_parts(i, &w->encoders);
     if (good && spec_stamp(spec) != i->stamp) {
         fprintf(stderr, "weft: %s changed while it was read; write elsewhere and rename\n",
                 spec->path);
@@ -274,7 +275,7 @@ void *worker_main(void *ud)
     work w = { .of = i, .server = s, .at = memory_take((size_t)s->max_of_model * sizeof(job *)) };
     if (!w.at)
         instance_loaded(i, false);
-    else if (load(i))
+    else if (load(&w))
         while (!atomic_load(&s->stopping) && instance_is_used(i))
             turn(&w);
     end(&w);

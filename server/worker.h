@@ -14,12 +14,15 @@ bool worker_has_ended(const job *j);
 /* Nobody waits for the job any more; its texts end at the next step. */
 void worker_cancel(job *j);
 
-/* Each is made when it is needed first. */
+/* Each is made when it is needed first, or by encoders_begin. */
 typedef struct encoders {
     weft_encoder *pooled; /* one vector a text */
     weft_encoder *head;
 } encoders;
 
+/* While the model is loaded: makes the one that most requests of an encoder need, so that a model without room for it
+ * is not served. */
+bool encoders_begin(const instance *i, encoders *e, weft_error *err);
 void encoders_free(encoders *e);
 
 /* Are images to be decoded before some more of the job can be computed? Decodes one of them, with one thread. */

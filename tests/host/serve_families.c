@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MAX_NUMBER 256
@@ -745,6 +746,23 @@ static void short_beside_long(const child *s)
     free(texts);
 }
 
+/* An encoder has its scratch before it is served, not with the first request. */
+static void needs_room(void)
+{
+    char command[1200], text[600] = "";
+    snprintf(command, sizeof command,
+             "timeout 10 %s serve bert --port 0 --threads 4 --ram-max 1M --no-log >room 2>&1",
+             weft);
+    const int status = system(command);
+    FILE *f = fopen("room", "r");
+    must(f, "room", NULL);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 1 && strstr(text, "memory cap") &&
+              !strstr(text, "serving"),
+          "serve: an encoder that has no room for requests is not served", "%d: %s", status, text);
+}
+
 /* ---- one server with all of them -------------------------------------------------------------- */
 
 /* The cache holds fewer texts than may run, so that some wait for others. */
@@ -818,6 +836,7 @@ int main(int argc, char **argv)
     translates();
     sees_images();
     continues_texts();
+    needs_room();
     all_in_one();
     must(chdir("/") == 0, "leaving", NULL);
     snprintf(command, sizeof command, "rm -rf %s", directory);
