@@ -84,7 +84,7 @@ static bool detokenize(job *j, refusal *why)
     bytes text = { 0 };
     const input *in = j->request.inputs;
     const prompt p = { .ids = in->ids, .n = in->n };
-    const bool good = prompts_check_ids(&p, 0, j->instance->model.info.n_vocab, why) &&
+    const bool good = prompts_check_ids(j, &p, 0, j->instance->model.info.n_vocab, why) &&
                       prompts_decode(j->instance, in->ids, in->n, &text, why);
     if (good)
         answer_plain("prompt", text.at ? text.at : "", text.n, job_begin_write(j));
@@ -122,9 +122,29 @@ static const char *id_prefix(endpoint e)
                                      : "cmpl-";
 }
 
+/* Ids that the model cannot generate would have no effect. */
+static bool check_ids(const job *j, refusal *why)
+{
+    const request *r = &j->request;
+    const long long V = j->instance->model.info.n_vocab;
+    for (int64_t i = 0; i < r->n_bias; i++)
+        if (r->bias[i].id >= V)
+            return refuse(why, 400, INVALID_REQUEST, "invalid_value", "logit_bias",
+                          "logit_bias: found token id %d; expected one below %lld",
+                          (int)r->bias[i].id, V);
+    for (int64_t i = 0; i < r->n_stop_id; i++)
+        if (r->stop_ids[i] >= V)
+            return refuse(why, 400, INVALID_REQUEST, "invalid_value", "stop_token_ids",
+                          "stop_token_ids: found token id %d; expected one below %lld",
+                          (int)r->stop_ids[i], V);
+    return true;
+}
+
 static bool make_parts(job *j, refusal *why)
 {
     request *r = &j->request;
+    if (!check_ids(j, why))
+        return false;
     answer *a = &j->answer;
     const int n = (int)(r->n_input * r->n); /* at most MAX_INPUT */
     j->parts = store_take(&r->store, (size_t)n, sizeof *j->parts);

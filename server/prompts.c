@@ -66,13 +66,24 @@ bool prompts_decode(const instance *of, const int32_t *ids, int64_t n, bytes *to
     return !to->failed || prompts_no_memory(why);
 }
 
+/* Where the request has what is read; of pairs, nothing that has a name alone. */
+static const char *field_of(endpoint e)
+{
+    if (endpoint_talks(e))
+        return "messages";
+    return e == ENDPOINT_DETOKENIZE                         ? "tokens"
+           : e == ENDPOINT_SCORE || e == ENDPOINT_RERANK    ? NULL
+           : endpoint_encodes(e) || e == ENDPOINT_TRANSLATE ? "input"
+                                                            : "prompt";
+}
+
 /* Of a vocabulary of V. */
-bool prompts_check_ids(const prompt *p, int64_t i, int64_t V, refusal *why)
+bool prompts_check_ids(const job *j, const prompt *p, int64_t i, int64_t V, refusal *why)
 {
     for (int64_t k = 0; k < p->n; k++)
         if (p->ids[k] >= V)
-            return refuse(why, 400, INVALID_REQUEST, "invalid_value", "prompt",
-                          "prompt %lld: token id %d; expected one below %lld", (long long)i,
+            return refuse(why, 400, INVALID_REQUEST, "invalid_value", field_of(j->endpoint),
+                          "prompt %lld: found token id %d; expected one below %lld", (long long)i,
                           (int)p->ids[k], (long long)V);
     return true;
 }
@@ -84,11 +95,10 @@ static bool check_length(const job *j, const prompt *p, int64_t i, refusal *why)
     const bool encodes = endpoint_encodes(j->endpoint) || j->endpoint == ENDPOINT_TRANSLATE;
     const int64_t most = encodes || j->request.max_tokens == 0 ? n_ctx : n_ctx - 1;
     if (p->n == 0)
-        return refuse(why, 400, INVALID_REQUEST, "invalid_value", encodes ? "input" : "prompt",
+        return refuse(why, 400, INVALID_REQUEST, "invalid_value", field_of(j->endpoint),
                       "prompt %lld has no tokens; expected at least one", (long long)i);
     if (p->n > most)
-        return refuse(why, 400, INVALID_REQUEST, "context_length_exceeded",
-                      encodes ? "input" : "prompt",
+        return refuse(why, 400, INVALID_REQUEST, "context_length_exceeded", field_of(j->endpoint),
                       "prompt %lld has %lld tokens; expected at most %lld of the context of %lld",
                       (long long)i, (long long)p->n, (long long)most, (long long)n_ctx);
     return true;
@@ -127,8 +137,9 @@ bool prompts_make(job *j, refusal *why)
         return false;
     for (int64_t i = 0; i < r->n_input && goes_on(j); i++) {
         prompt *p = &j->prompts[i];
-        if (!prompts_encode(j, &r->inputs[i], NULL, p, why) || !prompts_check_ids(p, i, V, why) ||
-            !check_length(j, p, i, why) || !make_echo(j, &r->inputs[i], p, why))
+        if (!prompts_encode(j, &r->inputs[i], NULL, p, why) ||
+            !prompts_check_ids(j, p, i, V, why) || !check_length(j, p, i, why) ||
+            !make_echo(j, &r->inputs[i], p, why))
             return false;
     }
     return true;

@@ -21,7 +21,7 @@ bool prompts_encode(const job *j, const input *in, const input *second, prompt *
 bool prompts_decode(const instance *of, const int32_t *ids, int64_t n, bytes *to, refusal *why);
 
 /* The ids of prompt i are below V. */
-bool prompts_check_ids(const prompt *p, int64_t i, int64_t V, refusal *why);
+bool prompts_check_ids(const job *j, const prompt *p, int64_t i, int64_t V, refusal *why);
 
 /* The conversation as the template writes it; tokenizer NULL: only its text. */
 weft_rendered *prompts_render(const job *j, const weft_tokenizer *tokenizer, refusal *why);

@@ -326,6 +326,10 @@ static bool fits(const json_t *root, const request *r, refusal *why)
     if (json_is_integer(old) && json_is_integer(now) && !json_equal(old, now))
         return refuse(why, 400, INVALID_REQUEST, NULL, "max_tokens",
                       "max_tokens: differs from max_completion_tokens; expected one of them");
+    if (r->max_tokens >= 0 && r->min_tokens > r->max_tokens)
+        return refuse(why, 400, INVALID_REQUEST, NULL, "min_tokens",
+                      "min_tokens: found %lld; expected at most max_tokens, which is %lld",
+                      (long long)r->min_tokens, (long long)r->max_tokens);
     if (r->best_of && r->best_of != r->n)
         return refuse(why, 400, INVALID_REQUEST, NULL, "best_of",
                       "best_of: found %lld; expected n, which is %lld", (long long)r->best_of,

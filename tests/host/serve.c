@@ -157,8 +157,16 @@ static void body_errors(const child *s)
     check_answer(s, COMPLETE, "{\"prompt\":[[1024]]}", 400, "expected one below 1024",
                  "serve: a token that the model does not have");
     check_answer(s, COMPLETE, "{\"prompt\":\"\"}", 400, "no tokens", "serve: an empty prompt");
-    check_answer(s, COMPLETE, "{\"prompt\":\"a\",\"logit_bias\":{\"1024\":1}}", 400, "error",
+    check_answer(s, COMPLETE, "{\"prompt\":\"a\",\"logit_bias\":{\"1024\":1}}", 400,
+                 "\"param\":\"logit_bias\"",
                  "serve: a bias of a token that the model does not have");
+    check_answer(s, COMPLETE, "{\"prompt\":\"a\",\"stop_token_ids\":[3,1024]}", 400,
+                 "stop_token_ids: found token id 1024; expected one below 1024",
+                 "serve: a stop at a token that the model does not have");
+    check_answer(s, "/detokenize", "{\"tokens\":[1024]}", 400, "\"param\":\"tokens\"",
+                 "serve: no text of a token that the model does not have");
+    check_answer(s, "/v1/embeddings", "{\"input\":[1024]}", 400, "\"param\":\"input\"",
+                 "serve: no vector of a token that the model does not have");
     check_answer(s, "/v1/embeddings", "{\"input\":\"a\",\"dimensions\":3}", 400,
                  "expected 128, which", "serve: other dimensions");
     char *body = malloc(20000), *to = body;

@@ -767,6 +767,7 @@ static const struct {
     { C, "{\"prompt\":[2147483648]}", "prompt[0]", "token id" },
     { C, "{\"prompt\":{}}", "prompt", "an object" },
     { C, "{\"prompt\":7}", "prompt", "found 7" },
+    { C, "{\"prompt\":\"a\",\"min_tokens\":3,\"max_tokens\":2}", "min_tokens", "which is 2" },
     { E, "{\"input\":true}", "input", "found true" },
     { ENDPOINT_DETOKENIZE, "{\"tokens\":\"a\"}", "tokens", "a string of 1" },
     { ENDPOINT_DETOKENIZE, "{\"tokens\":[0.5]}", "tokens[0]", "found 0.5" },
