@@ -267,6 +267,14 @@ def image(page, to, file):
     node = page.call("DOM.querySelector", nodeId=root, selector="#file")["nodeId"]
     check(page.run("document.getElementById('text').hidden && !document.getElementById('file').hidden"),
           "a model of images takes a file, not a text")
+    with tempfile.NamedTemporaryFile(suffix=".png") as large:
+        large.truncate(4000000)
+        page.call("DOM.setFileInputFiles", nodeId=node, files=[large.name])
+        page.mouse("#send", click=True)
+        page.wait("!!document.querySelector('.bad')", "a word about a file that is too large", 10)
+        said = page.run("document.querySelector('.bad').textContent")
+        check("4.0 MB" in said and page.run("!document.getElementById('send').hidden"),
+              "a file that no request holds is refused before it is sent", said)
     page.call("DOM.setFileInputFiles", nodeId=node, files=[str(file.resolve())])
     page.mouse("#send", click=True)
     page.wait("document.querySelectorAll('#talk table tr').length > 1", "labels")
