@@ -43,10 +43,9 @@ bool adapters_init(adapters *a, const serve_lora *options)
     return pthread_mutex_init(&a->lock, NULL) == 0;
 }
 
-served_adapter *adapter_hold(served_adapter *one)
+static served_adapter *adapter_hold(served_adapter *one)
 {
-    if (one)
-        atomic_fetch_add(&one->refs, 1);
+    atomic_fetch_add(&one->refs, 1);
     return one;
 }
 

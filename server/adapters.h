@@ -48,7 +48,6 @@ bool adapters_load(adapters *a, const serve_model *m, char *why, size_t room);
 
 /* The adapter of this name, "poet" or "base:poet", held; or NULL. */
 served_adapter *adapters_find(adapters *a, const char *base, const char *name);
-served_adapter *adapter_hold(served_adapter *one);
 void adapter_release(served_adapter *one); /* NULL is allowed */
 
 /* Calls fn for each of the set. */

@@ -24,7 +24,8 @@ static void put_list(wire *w, const char *key, const bytes *elements)
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
-void answer_piece(const weft_tokenizer *t, int32_t id, bytes *to)
+/* The bytes of a token, or its spelling if it is special. */
+static void put_piece(const weft_tokenizer *t, int32_t id, bytes *to)
 {
     char room[256];
     size_t length = 0;
@@ -50,7 +51,7 @@ void answer_piece(const weft_tokenizer *t, int32_t id, bytes *to)
 static void piece_text(const answer *a, int32_t id, bytes *to)
 {
     bytes raw = { 0 };
-    answer_piece(a->tokenizer, id, &raw);
+    put_piece(a->tokenizer, id, &raw);
     if (wire_is_utf8(raw.at, raw.n)) {
         bytes_add(to, raw.at ? raw.at : "", raw.n);
     } else {
@@ -66,7 +67,7 @@ static void piece_text(const answer *a, int32_t id, bytes *to)
 static void chat_token(const answer *a, const weft_logprob *lp, wire *w)
 {
     bytes raw = { 0 };
-    answer_piece(a->tokenizer, lp->id, &raw);
+    put_piece(a->tokenizer, lp->id, &raw);
     wire_object(w, NULL);
     wire_text(w, "token", raw.at ? raw.at : "", raw.n);
     wire_real(w, "logprob", lp->logprob);
@@ -131,7 +132,7 @@ static void add_completion_token(const answer *a, choice *c, int32_t id, const w
     bytes text = { 0 }, raw = { 0 };
     const char *comma = c->n_logprob > 0 ? "," : "";
     piece_text(a, id, &text);
-    answer_piece(a->tokenizer, id, &raw);
+    put_piece(a->tokenizer, id, &raw);
     bytes_text(&c->tokens, comma);
     wire_quote(&c->tokens, text.at ? text.at : "", text.n);
     bytes_format(&c->offsets, "%s%lld", comma, (long long)c->offset);

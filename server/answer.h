@@ -66,9 +66,6 @@ void answer_text(const answer *a, choice *c, const char *text, size_t n);
 void answer_call(const answer *a, choice *c, weft_call_event e, const char *text, size_t n);
 void answer_thought(const answer *a, choice *c, const char *text, size_t n);
 
-/* The bytes of a token, or its spelling if it is special. */
-void answer_piece(const weft_tokenizer *t, int32_t id, bytes *to);
-
 /* ---- what is written ------------------------------------------------------------------------- */
 
 /* The whole object. */

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-const char *choose_lacks(const serve_model *m, endpoint e)
+/* Why the model has no answer there; NULL: it has. */
+static const char *lack_of(const serve_model *m, endpoint e)
 {
     const weft_task task = m->info.task;
     const bool generates = e == ENDPOINT_COMPLETIONS || endpoint_talks(e);
@@ -33,7 +34,7 @@ const char *choose_lacks(const serve_model *m, endpoint e)
 bool choose_answers(const serve_model *m, endpoint e)
 {
     const bool renders = endpoint_talks(e) || e == ENDPOINT_TEMPLATE || e == ENDPOINT_COUNT;
-    return (m->template || !renders) && !choose_lacks(m, e);
+    return (m->template || !renders) && !lack_of(m, e);
 }
 
 /* A request that names no model gets the first one that can answer it. */
@@ -104,7 +105,7 @@ bool choose_model(job *j, refusal *why)
 {
     if (!find_model(j, why) || !find_room(j, why))
         return false;
-    const char *lacks = choose_lacks(&j->instance->model, j->endpoint);
+    const char *lacks = lack_of(&j->instance->model, j->endpoint);
     return !lacks || refuse(why, 400, INVALID_REQUEST, "wrong_model", "model", "%.200s %s",
                             j->instance->model.name, lacks);
 }

@@ -4,9 +4,6 @@
 
 #include "job.h"
 
-/* Why the model has no answer there; NULL: it has. */
-const char *choose_lacks(const serve_model *m, endpoint e);
-
 /* Has the model an answer there, and the chat template that conversations need? */
 bool choose_answers(const serve_model *m, endpoint e);
 

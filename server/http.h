@@ -41,9 +41,6 @@ enum MHD_Result respond_refusal(client *c, const refusal *why);
 /* The answer of the client's job, whose status is known. */
 enum MHD_Result respond_job(client *c);
 
-/* Seconds after which there may be room again. */
-int respond_retry_after(const server *s);
-
 /* ---- log.c ----------------------------------------------------------------------------------- */
 
 /* A line of the access log for a request that has ended. No text of it is written. */

@@ -49,7 +49,8 @@ void *memory_take(size_t size)
     return h + 1;
 }
 
-void *memory_grow(void *block, size_t size)
+/* The new bytes are not zeroed. */
+static void *memory_grow(void *block, size_t size)
 {
     if (!block)
         return memory_take(size);

@@ -20,7 +20,6 @@ extern atomic_llong memory_used;
 
 /* NULL where the budget or the system refuses. The memory is zeroed. */
 void *memory_take(size_t size);
-void *memory_grow(void *block, size_t size); /* new bytes are not zeroed */
 void memory_give(void *block);
 
 /* ---- the memory of one request --------------------------------------------------------------- */

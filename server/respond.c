@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-int respond_retry_after(const server *s)
+/* Seconds after which there may be room again. */
+static int retry_after(const server *s)
 {
     const double rate = atomic_load(&s->rate);
     const double seconds = rate > 0 ? ceil((double)atomic_load(&s->n_job) / rate) : 1;
@@ -37,7 +38,7 @@ static void add_common(client *c, struct MHD_Response *r, int status, const char
     if (status == 405)
         add(r, "Allow", c->x.route && c->x.route->post ? "POST" : "GET, HEAD");
     if (status == 429 || status == 503) {
-        snprintf(seconds, sizeof seconds, "%d", respond_retry_after(s));
+        snprintf(seconds, sizeof seconds, "%d", retry_after(s));
         add(r, "Retry-After", seconds);
     }
     if (s->options.cors && origin && strcmp(origin, s->options.cors) == 0) {

@@ -143,7 +143,10 @@ void instances_reap(server *s)
 
 void instances_stop(server *s)
 {
-    instances_wake(s);
+    pthread_mutex_lock(&s->lock);
+    for (instance *i = s->instances; i; i = i->next)
+        ring_wake(&i->ring);
+    pthread_mutex_unlock(&s->lock);
     for (instance *i = s->instances; i; i = i->next)
         pthread_join(i->thread, NULL);
 }
@@ -154,14 +157,6 @@ void instances_free(server *s)
         s->instances = i->next;
         free_instance(i);
     }
-}
-
-void instances_wake(server *s)
-{
-    pthread_mutex_lock(&s->lock);
-    for (instance *i = s->instances; i; i = i->next)
-        ring_wake(&i->ring);
-    pthread_mutex_unlock(&s->lock);
 }
 
 /* One that loads may be slow. */

@@ -62,7 +62,6 @@ void instance_ended(instance *i);
 
 /* Frees those that have ended. For the thread that reloads. */
 void instances_reap(server *s);
-void instances_wake(server *s);
 
 /* At the server's end, which the threads have been told: waits for all; frees them once no job is left. */
 void instances_stop(server *s);

@@ -5,8 +5,8 @@
  * Thinking is fenced by two strings of the template, and comes first: blanks may precede it, and
  * those around it belong to neither part. A fence later in the answer is text: a model may
  * explain what <think> means. The pieces that arrive may cut a fence anywhere. */
-#ifndef WEFT_CLI_THINK_H
-#define WEFT_CLI_THINK_H
+#ifndef WEFT_SERVER_THINK_H
+#define WEFT_SERVER_THINK_H
 
 #include <stdbool.h>
 #include <stddef.h>
