@@ -32,9 +32,7 @@ def timed(fn, sign):
 
 
 real_step = engine.lib.weft_scheduler_step
-mine = engine._here
-token = _api.weft_generate_fn(timed(lambda number, t: mine.requests[number].take(engine.Request.token, t.contents), -1))
-done = _api.weft_done_fn(timed(lambda number, i, e: mine.requests.pop(number).finish(i.contents, e.contents), -1))
+make_token, make_done = engine._token_fn, _api.weft_done_fn
 
 
 def main():
@@ -42,7 +40,8 @@ def main():
     n_token = int(sys.argv[2]) if len(sys.argv) > 2 else 60
     n_text = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     engine.lib.weft_scheduler_step = timed(real_step, 1)
-    engine._token, engine._done = token, done
+    engine._token_fn = lambda fn: make_token(timed(fn, -1))
+    _api.weft_done_fn = lambda fn: make_done(timed(fn, -1))
     model = weft.Model(sys.argv[1], load="map", n_ctx=max(256, 16 + n_token))
     shares, tokens = [], n_token * n_text
     for k in range(7):

@@ -41,14 +41,8 @@ class Generation:
         return self.text
 
 
-# Callbacks find their request by its number, in the table of the loop whose thread they run in, so that a request makes no
-# machine code of its own. A request is in the table from its submission to `_done`, and with it all that the library uses:
-# options, constraint, tokenizer.
-_here = threading.local()
+_SYSTEM = _api.WEFT_ESYSTEM
 _numbers = itertools.count(1)
-
-
-_string_at = ctypes.string_at
 
 
 def _decode(piece: bytes) -> str:
@@ -59,24 +53,55 @@ def _logprobs(pointer, n):
     return [(p.id, p.logprob) for p in pointer[:n] if p.id >= 0]
 
 
-@_api.weft_generate_fn
-def _token(number, token):
-    return _here.requests[number].take(Request.token, token.contents)
+# Of weft_generate_fn, but with the address of the token, which is nearly always the same one, instead of an object for each.
+_token_fn = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_void_p)
 
 
-@_api.weft_prompt_fn
-def _prompt(number, i, id_, logprobs):
-    _here.requests[number].take(Request.prompt, logprobs)
+def _callbacks(requests):
+    """What the scheduler calls: for each token, for each token of a prompt, and at the end. They find their request by its
+    number in the table, so that a request makes no machine code of its own. A request is in the table from its submission to
+    `done`, and with it all that the library uses: options, constraint, tokenizer.
 
+    What a callback raises ends its request. A forward waits for `token`, whose code and data the last forward has driven out
+    of the processor's caches: it touches as little as it can, and texts are decoded at the end, unless somebody listens."""
+    at, t = 0, None
 
-@_api.weft_done_fn
-def _done(number, info, err):
-    r = _here.requests.pop(number)
-    r.what, r.kept = None, ()  # here rather than in the caller's thread, where Ctrl-C may come in the middle of a finalizer
-    try:
-        r.finish(info.contents, err.contents)
-    except BaseException as e:  # a caller that waits must hear of it
-        r.end(e)
+    def token(number, address):
+        nonlocal at, t
+        r = requests[number]
+        try:
+            if address != at:
+                at, t = address, _api.weft_generated.from_address(address)
+            id_, length = t.id, t.length
+            if id_ >= 0:
+                r.ids.append(id_)
+                if r.n_top and t.logprobs:
+                    r.result.logprobs.append(_logprobs(t.logprobs, 1 + r.n_top))
+            if length:
+                piece = t.text[:length]
+                r.pieces.append(piece)
+                if r.listen:
+                    r.listen(_decode(piece))
+            return not r.cancelled
+        except BaseException as e:
+            return r.fail(e)
+
+    def prompt(number, i, id_, logprobs):
+        r = requests[number]
+        try:
+            r.result.prompt_logprobs.append(_logprobs(logprobs, 1 + r.n_top) if logprobs else None)
+        except BaseException as e:
+            r.fail(e)
+
+    def done(number, info, err):
+        r = requests.pop(number)
+        r.what, r.kept = None, ()  # here rather than in the caller's thread, where Ctrl-C may come in the middle of a finalizer
+        try:
+            r.finish(info.contents, err.contents)
+        except BaseException as e:  # a caller that waits must hear of it
+            r.end(e)
+
+    return _token_fn(token), _api.weft_prompt_fn(prompt), _api.weft_done_fn(done)
 
 
 class Request:
@@ -85,6 +110,7 @@ class Request:
     def __init__(self, loop: "_Loop", n_top: int, listen=None):
         self.loop, self.n_top, self.listen = loop, n_top, listen
         self.result = Generation(logprobs=[] if n_top else None)
+        self.ids = self.result.ids
         self.pieces, self.raised, self.failure, self.cancelled = [], None, None, False
         # Ctrl-C may come anywhere in a caller's thread, and locks of Python code (Event, Condition) may stay locked then; this
         # queue is C code.
@@ -96,30 +122,11 @@ class Request:
 
     # ---- in the loop's thread
 
-    def take(self, what, *args) -> bool:
-        """What a callback raises ends the request, which raises it; unless it has been cancelled, and nobody listens."""
-        try:
-            return what(self, *args)
-        except BaseException as e:
-            if not self.cancelled:
-                self.raised, self.cancelled = e, True
-            return False
-
-    def token(self, t) -> bool:
-        id_, length = t.id, t.length
-        if id_ >= 0:
-            self.result.ids.append(id_)
-            if self.n_top and t.logprobs:
-                self.result.logprobs.append(_logprobs(t.logprobs, 1 + self.n_top))
-        if length:
-            piece = _string_at(t.text, length)  # decoded at the end, unless somebody listens: a forward waits for this
-            self.pieces.append(piece)
-            if self.listen:
-                self.listen(_decode(piece))
-        return not self.cancelled
-
-    def prompt(self, logprobs) -> None:
-        self.result.prompt_logprobs.append(_logprobs(logprobs, 1 + self.n_top) if logprobs else None)
+    def fail(self, e: BaseException) -> bool:
+        """A callback has raised; of one that was cancelled, nobody asks."""
+        if not self.cancelled:
+            self.raised, self.cancelled = e, True
+        return False
 
     def finish(self, info, err):
         r = self.result
@@ -199,21 +206,32 @@ class _Loop:
         self.scheduler, self.pid = scheduler, os.getpid()
         self.asked = queue.SimpleQueue()  # requests to submit or to cancel; None: the end
         self.requests = {}  # those that the scheduler has, by number
+        self.token, self.prompt, self.done = _callbacks(self.requests)
+        self.failures = 0  # steps that have failed, one after the other
         self.closed = self.ended = False
         self.thread = threading.Thread(target=self.run, name="weft", daemon=True)
         self.thread.start()
 
     def run(self):
-        _here.requests = self.requests
         try:
-            failures = 0
             while self.take_asked():
-                failures = self.step(failures) if self.requests else 0
+                self.forwards()
         finally:
             self.closed = True
             lib.weft_scheduler_free(self.scheduler)  # requests that are left get their last call
             self.ended = True
             self.refuse()
+
+    def forwards(self):
+        """Until the requests are done, or there is something else to do."""
+        requests, nothing_asked = self.requests, self.asked.empty
+        step, scheduler, err = lib.weft_scheduler_step, self.scheduler, _api.weft_error()
+        to = ctypes.byref(err)
+        while requests and nothing_asked():
+            if step(scheduler, None, to) == _SYSTEM:
+                self.refused(err)
+            else:
+                self.failures = 0
 
     def take_asked(self) -> bool:
         """Waits for something to do if there is nothing. False: the end."""
@@ -239,19 +257,15 @@ class _Loop:
             del self.requests[r.number]
             r.end(e)
 
-    def step(self, failures: int) -> int:
-        """Returns how many steps have failed, one after the other."""
-        err = _api.weft_error()
-        lib.weft_scheduler_step(self.scheduler, None, ctypes.byref(err))
-        if err.code != _api.WEFT_ESYSTEM:
-            return 0
+    def refused(self, err):
+        """The system has refused threads: for a second, this tries again; no caller waits for ever."""
         time.sleep(0.01)
-        if failures < 100:
-            return failures + 1
-        for r in self.requests.values():  # the system has refused threads for a second: no caller waits for ever
-            lib.weft_scheduler_cancel(self.scheduler, r.id)
-            r.end(error(err))
-        return 0
+        self.failures += 1
+        if self.failures > 100:
+            self.failures = 0
+            for r in self.requests.values():
+                lib.weft_scheduler_cancel(self.scheduler, r.id)
+                r.end(error(err))
 
     def start(self, request: Request):
         check_fork(self.pid, "model")
@@ -317,15 +331,15 @@ class Engine:
                   n_top=n_top, n_min=min_new_tokens, constraint=constraint)
         g.prompt = ctypes.cast(prompt, ctypes.POINTER(ctypes.c_int32))
         g.stop = stops = (ctypes.c_char_p * len(texts))(*texts)
-        what = sized(_api.weft_request, generate=ctypes.pointer(g), sampler=sampler, tokenizer=tokenizer, fn=_token, done=_done,
-                     ud=r.number, adapter=adapter, strength=strength if adapter is not None else None)
+        what = sized(_api.weft_request, generate=ctypes.pointer(g), sampler=sampler, tokenizer=tokenizer, done=self.loop.done, ud=r.number,
+                     fn=ctypes.cast(self.loop.token, _api.weft_generate_fn), adapter=adapter, strength=strength if adapter is not None else None)
         src = None
         if source is not None:
             src, what.n_source = ids_of(source)
             what.source = ctypes.cast(src, ctypes.POINTER(ctypes.c_int32))
         if prompt_logprobs:
             r.result.prompt_logprobs = []
-            what.prompt_fn = _prompt
+            what.prompt_fn = self.loop.prompt
         r.what, r.kept = what, (prompt, stops, g, src, sampler, constraint, tokenizer, adapter)
         return r
 

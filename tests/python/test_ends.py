@@ -304,6 +304,7 @@ class Failures(unittest.TestCase):
         def step(scheduler, more, err):
             times.append(time.monotonic())
             err._obj.code, err._obj.message = _api.WEFT_ESYSTEM, b"no threads"
+            return _api.WEFT_ESYSTEM
 
         with weft.Model(STORIES) as model:
             engine.lib.weft_scheduler_step = step
@@ -318,6 +319,26 @@ class Failures(unittest.TestCase):
             self.assertLess(len(times) / (times[-1] - times[0]), 200)
             self.assertEqual(len(model.generate("a", max_new_tokens=2, ignore_end=True).ids), 2)
             self.assertEqual(len(model._engine().loop.requests), 0)
+
+
+class Costs(unittest.TestCase):
+    def test_a_token_makes_few_calls(self):
+        """Of Python, in the thread that runs the forwards. Each costs several microseconds there: a forward leaves nothing of it
+        in the caches."""
+        calls = []
+        threading.setprofile(lambda frame, event, _: calls.append(event) if event in ("call", "c_call") else None)
+        try:
+            with weft.Model(STORIES, threads=1) as model:
+                def count(n):
+                    model.generate("a", max_new_tokens=n, ignore_end=True)  # so that the prompt is cached
+                    calls.clear()
+                    model.generate("a", max_new_tokens=n, ignore_end=True)
+                    return len(calls)
+
+                few = count(10)
+                self.assertLessEqual((count(60) - few) / 50, 6)
+        finally:
+            threading.setprofile(None)
 
 
 class Forks(WithModel):
