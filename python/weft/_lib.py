@@ -273,10 +273,12 @@ class Guard:
     """A call into the library that callbacks and Ctrl-C can end: it is stopped, and then raises what they raised.
 
     Python hands Ctrl-C to the main thread, and only between its own instructions. So the main thread waits, and the call and
-    its callbacks run in a thread of their own. The arguments must keep alive all that the library uses."""
+    its callbacks run in a thread of their own. The arguments must keep alive all that the library uses.
 
-    def __init__(self):
-        self.raised = None
+    stop: asks the library to end the call, of one that has no callback which could; from any thread, and more than once."""
+
+    def __init__(self, stop=None):
+        self.raised, self.stop = None, stop
 
     def wrap(self, type_, fn, stop=False):
         def guarded(*args):
@@ -321,6 +323,8 @@ class Guard:
             self.raised = e
         while True:
             try:
+                if self.raised is not None and self.stop and not outcome:
+                    self.stop()
                 while not outcome and (begun or self.raised is None):
                     self._pause(ended)
                 return outcome[0] if outcome else (None, None)

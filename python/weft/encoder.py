@@ -9,6 +9,9 @@ from . import _api
 from ._lib import Handle, call, ids_of, lib, numpy_or_none, sized
 
 
+_ROWS = 256  # of one call, if an input is not longer: Python sees Ctrl-C between calls
+
+
 class Encoder(Handle):
     _free = "weft_encoder_free"
     _name = "model"
@@ -54,8 +57,23 @@ def evaluate(encoder, given, guard=None):
         i.out = ctypes.cast(at, ctypes.POINTER(ctypes.c_float))
         at += n * width * ctypes.sizeof(ctypes.c_float)
     inputs.kept = given, out
-    (guard.call if guard else call)(lib.weft_encoder_eval, encoder, inputs, len(given))
+    for i, n in _parts(inputs, rows):
+        (guard.call if guard else call)(lib.weft_encoder_eval, encoder, ctypes.byref(inputs[i]), n)
     return out
+
+
+def _parts(inputs, rows):
+    """The first input of each call, and how many it has. One of no rows will be refused, which is said of all together."""
+    if 0 in rows:
+        return [(0, len(inputs))]
+    found, total = [], _ROWS
+    for i, given in enumerate(inputs):
+        if total + given.n > _ROWS:
+            found.append((i, 0))
+            total = 0
+        total += given.n
+        found[-1] = found[-1][0], found[-1][1] + 1
+    return found
 
 
 def _array(out, n, width):

@@ -8,7 +8,9 @@ import threading
 from typing import List, Tuple, Union
 
 from . import _api
-from ._lib import Handle, InvalidError, Owner, call, ids_of, integer, lib, numpy_or_none, path_of, sized
+from ._lib import Guard, Handle, InvalidError, Owner, StoppedError, call, ids_of, integer, lib, numpy_or_none, path_of, sized
+
+_FORWARD = 256  # tokens of a forward at most; a longer text can be stopped between two
 
 
 class Logits:
@@ -57,6 +59,7 @@ class Session(Handle):
     def __init__(self, model, *, n_ctx: int = 0, n_sessions: int = 1, threads: int = 0, kv_type: int = 0, _fork=None):
         self.n_vocab, self.generation = model.n_vocab, 0
         self._model = model
+        self._interrupted = False  # Ctrl-C has cancelled it, and no eval may have noticed
         if _fork is not None:
             self._lock = _fork._lock
             self._own(call(lib.weft_session_fork, _fork.pointer))
@@ -78,16 +81,34 @@ class Session(Handle):
             self.generation += 1
             return call(fn, pointer, *args)
 
+    def _compute(self, fn, array, n, *args):
+        """A change that Ctrl-C, and cancel(), can stop before its next forward."""
+        with self._turn() as pointer:
+            self.generation += 1
+            for retry in (True, False):
+                try:
+                    if n <= _FORWARD:
+                        return call(fn, pointer, array, n, *args)
+                    return Guard(lambda: self._interrupt(pointer)).call(fn, pointer, array, n, *args)
+                except StoppedError:
+                    if not (retry and self._interrupted):
+                        raise
+                    self._interrupted = False  # Ctrl-C came in the last forward of an earlier call, and stopped this one
+
+    def _interrupt(self, pointer) -> None:
+        self._interrupted = True
+        lib.weft_session_cancel(pointer)
+
     def eval(self, ids) -> None:
-        """Appends tokens and computes the logits after the last."""
+        """Appends tokens and computes the logits after the last. If it is stopped, the session has the tokens it had."""
         array, n = ids_of(ids)
-        self._change(lib.weft_session_eval, array, n)
+        self._compute(lib.weft_session_eval, array, n)
 
     def sync(self, ids) -> int:
         """Makes these the session's tokens, computing only what is not cached. Returns how many tokens were."""
         array, n = ids_of(ids)
         reused = ctypes.c_int64()
-        self._change(lib.weft_session_sync, array, n, ctypes.byref(reused))
+        self._compute(lib.weft_session_sync, array, n, ctypes.byref(reused))
         return reused.value
 
     def source(self, ids) -> None:
@@ -107,7 +128,8 @@ class Session(Handle):
             call(lib.weft_session_save, pointer, path_of(path))
 
     def cancel(self) -> None:
-        """From any thread: stops an eval at its next forward."""
+        """From any thread: stops an eval at its next forward, or the next eval."""
+        self._interrupted = False
         lib.weft_session_cancel(self.pointer)
 
     def close(self) -> None:

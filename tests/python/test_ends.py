@@ -8,7 +8,7 @@ import time
 import unittest
 
 import weft
-from weft import _api, engine
+from weft import _api, encoder, engine
 from common import LONG, STORIES, WithModel, golden, run, start
 
 
@@ -98,6 +98,56 @@ print("swallowed", n)
 """
         # Python itself ignores what is raised in a finalizer, which is short.
         self.assertRegex(run(self, code), "swallowed [0-2]\n$")
+
+    def test_ctrl_c_stops_an_eval_between_two_forwards(self):
+        def ring(*_):
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, ring)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        model = weft.Model(golden("chat", "chat.gguf"), threads=1)
+        self.addCleanup(model.close)
+        with model.session(n_ctx=8192) as session, model.session(n_ctx=64) as other:
+            session.eval([5, 6])
+            other.eval([5, 6])
+            long = [5, 6] + [7] * 8000
+            for change in (session.eval, session.sync):
+                for seconds in (0.03, 0.01, 0.001):
+                    signal.setitimer(signal.ITIMER_REAL, seconds)
+                    with self.assertRaises(KeyboardInterrupt):
+                        change(long)
+                        time.sleep(5)
+                    self.assertEqual(session.tokens, [5, 6])
+            session.eval([7, 8])  # no cancellation is left over
+            other.eval([7, 8])
+            self.assertEqual(list(session.logits), list(other.logits))
+
+    def test_ctrl_c_in_the_last_forward_stops_no_later_eval(self):
+        with self.model.session() as session:
+            session._interrupt(session.pointer)
+            session.eval([5, 6])
+            session.cancel()
+            with self.assertRaises(weft.StoppedError):
+                session.eval([7])
+            session.eval([7])
+            self.assertEqual(session.tokens, [5, 6, 7])
+
+    def test_ctrl_c_stops_an_embedding_of_many_texts(self):
+        real, texts = encoder.lib.weft_encoder_eval, []
+
+        def eval_(encoder, inputs, n, err):
+            texts.append(n)
+            os.kill(os.getpid(), signal.SIGINT)
+            return real(encoder, inputs, n, err)
+
+        self.model.embed("a")
+        encoder.lib.weft_encoder_eval = eval_
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                self.model.embed(["What is a king? " * 5] * 100)
+        finally:
+            encoder.lib.weft_encoder_eval = real
+        self.assertLess(sum(texts), 30)
 
     def test_a_stream_whose_end_was_interrupted_ends(self):
         stream = self.model.stream("ROMEO:", max_new_tokens=3, ignore_end=True)
