@@ -248,8 +248,8 @@ class Handle:
     _name = ""  # in messages; empty: that of the class
     _owner = None
 
-    def _own(self, pointer):
-        self._owner = Owner(getattr(lib, self._free), pointer)
+    def _make(self, fn, *args):
+        self._owner = owned(self._free, fn, *args)
 
     @property
     def pointer(self) -> Owner:
@@ -293,46 +293,62 @@ class Guard:
         return type_(guarded)
 
     def call(self, fn, *args):
+        return self.run(lambda: call(fn, *args))
+
+    def run(self, work):
+        outcome = []
         if threading.current_thread() is threading.main_thread():
-            result, failure = self._wait(fn, args)
+            self._wait(work, outcome)
         else:
-            result, failure = self._run(fn, args)
-        if self.raised is not None:
-            raise self.raised
-        if failure is not None:
-            raise failure
-        return result
-
-    def _run(self, fn, args):
+            _do(work, outcome)
+        result, failure = outcome.pop() if outcome else (None, None)
         try:
-            return call(fn, *args), None
-        except BaseException as e:
-            return None, e
+            if self.raised is not None:
+                result = None  # the traceback would keep it
+                raise self.raised
+            if failure is not None:
+                raise failure
+            return result
+        finally:
+            self.raised = failure = None  # no cycle, which only the garbage collector would free
 
-    def _wait(self, fn, args):
-        begun, outcome, ended = [], [], queue.SimpleQueue()
+    def _wait(self, work, outcome):
+        begun, stopped, ended = [], [False], queue.SimpleQueue()
 
-        def work():
+        def run():
             begun.append(True)
-            outcome.append((None, None) if self.raised is not None else self._run(fn, args))
+            _do((lambda: None) if stopped[0] else work, outcome)
             ended.put(None)
 
         try:
-            _thread.start_new_thread(work, ())  # C code, as the queue: Ctrl-C is not lost in it
+            _thread.start_new_thread(run, ())  # C code, as the queue: Ctrl-C is not lost in it
         except BaseException as e:  # Ctrl-C, before or after it began
-            self.raised = e
+            self.raised, stopped[0] = e, True
         while True:
             try:
-                if self.raised is not None and self.stop and not outcome:
+                if stopped[0] and self.stop and not outcome:
                     self.stop()
-                while not outcome and (begun or self.raised is None):
+                while not outcome and (begun or not stopped[0]):
                     self._pause(ended)
-                return outcome[0] if outcome else (None, None)
+                return
             except BaseException as e:
-                self.raised = e
+                self.raised, stopped[0] = e, True
 
     def _pause(self, ended):
         try:
-            ended.get(timeout=1)  # Ctrl-C may come between this and the caller, so the caller looks again
+            ended.get(timeout=0.1)  # Ctrl-C may come just before this begins to wait, which then does not notice it
         except queue.Empty:
             pass
+
+
+def _do(work, outcome):
+    """Appends what it returns, or raises."""
+    try:
+        outcome.append((work(), None))
+    except BaseException as e:
+        outcome.append((None, e))
+
+
+def owned(free: str, fn, *args) -> Owner:
+    """The object that a function makes. Ctrl-C, which would otherwise come when it is made and nobody has it, frees it."""
+    return Guard().run(lambda: Owner(getattr(lib, free), call(fn, *args)))

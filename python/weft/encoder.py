@@ -18,7 +18,7 @@ class Encoder(Handle):
 
     def __init__(self, model, output, pooling, normalize, threads):
         o = sized(_api.weft_encoder_options, output=output, pooling=pooling, normalize=normalize, threads=threads)
-        self._own(call(lib.weft_encoder_new, model.pointer, ctypes.byref(o)))
+        self._make(lib.weft_encoder_new, model.pointer, ctypes.byref(o))
         self._width = lib.weft_encoder_width(self.pointer)
         self._lock = threading.Lock()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _api, inside
-from ._lib import Error, Handle, InvalidError, Owner, UnsupportedError, call, integer, lib, one_of, path_of, sized
+from ._lib import Error, Guard, Handle, InvalidError, Owner, UnsupportedError, call, integer, lib, one_of, owned, path_of, sized
 from .encoder import Encoder
 from .engine import AsyncStream, Engine, Request, Stream, together
 from .inside import Traced
@@ -57,7 +57,7 @@ class Adapter(Handle):
     _free = "weft_adapter_close"
 
     def __init__(self, model: "Model", path: str):
-        self._own(call(lib.weft_adapter_open, model.pointer, path_of(path)))
+        self._make(lib.weft_adapter_open, model.pointer, path_of(path))
         info = sized(_api.weft_adapter_info)
         lib.weft_adapter_get_info(self.pointer, ctypes.byref(info))
         self.rank = info.rank
@@ -76,7 +76,7 @@ class Grammar(Handle):
         number = {"schema": _api.WEFT_GRAMMAR_SCHEMA, "regex": _api.WEFT_GRAMMAR_REGEX, "gbnf": _api.WEFT_GRAMMAR_GBNF}[kind]
         data = (text if isinstance(text, str) else json.dumps(text)).encode()
         o = sized(_api.weft_grammar_options, model=model.pointer)
-        self._own(call(lib.weft_grammar_new, model.tokenizer.pointer, number, data, len(data), ctypes.byref(o)))
+        self._make(lib.weft_grammar_new, model.tokenizer.pointer, number, data, len(data), ctypes.byref(o))
 
 
 class _Template(Handle):
@@ -85,7 +85,7 @@ class _Template(Handle):
 
     def __init__(self, path: str):
         try:
-            self._own(call(lib.weft_template_load, path_of(path), None))
+            self._make(lib.weft_template_load, path_of(path), None)
         except UnsupportedError as e:  # the library names the option of its program
             raise _with_message(e, str(e).replace("with --template", "as the argument template=")) from None
 
@@ -113,7 +113,7 @@ class Model(Handle):
         o = sized(_api.weft_model_options, load=one_of("load", load, loads), ram_max=ram_max,
                   compute=one_of("compute", compute, computes))
         kv = one_of("kv_type", kv_type, _KV)
-        self._own(call(lib.weft_model_open, path_of(self.path), ctypes.byref(o)))
+        self._make(lib.weft_model_open, path_of(self.path), ctypes.byref(o))
         self._engine_options = dict(threads=threads, n_ctx=n_ctx, n_running=n_running, n_cache=n_cache, kv_type=kv)
         self._threads = threads
         self._template = os.fsdecode(template) if template is not None else self.path
@@ -176,14 +176,14 @@ class Model(Handle):
 
     def _engine(self, adapter: Optional[Adapter] = None) -> Engine:
         rank = adapter.rank if adapter else 0
-        return self._part(("engine", rank), lambda: Engine(self, adapter_rank=rank, **self._engine_options))
+        return self._part(("engine", rank), lambda: Guard().run(lambda: Engine(self, adapter_rank=rank, **self._engine_options)))
 
     @property
     def _scorer(self) -> Engine:
         """With a cache of f32, unless the user has chosen: as in weft eval, the cache does not change the result."""
         o = dict(self._engine_options, all_logits=True)
         o["kv_type"] = o["kv_type"] or _api.WEFT_KV_F32
-        return self._part("scorer", lambda: Engine(self, **o))
+        return self._part("scorer", lambda: Guard().run(lambda: Engine(self, **o)))
 
     def session(self, *, n_ctx: Optional[int] = None, kv_type: Optional[str] = None, threads: Optional[int] = None,
                 n_sessions: int = 1) -> Session:
@@ -266,13 +266,13 @@ class Model(Handle):
             constraint=constraint, adapter=adapter.pointer if adapter else None, strength=strength, listen=listen, **given)
 
     def _constraint(self, o) -> Optional[Owner]:
-        grammar, owned = self._grammar(o)
+        grammar, own = self._grammar(o)
         if grammar is None:
             return None
         try:
-            return Owner(lib.weft_constraint_free, call(lib.weft_constraint_new, grammar.pointer))
+            return owned("weft_constraint_free", lib.weft_constraint_new, grammar.pointer)
         finally:
-            if owned:
+            if own:
                 grammar.close()  # the constraint keeps it alive
 
     def _grammar(self, o):
@@ -340,10 +340,8 @@ class Model(Handle):
     def _image(self, image) -> Owner:
         """Of a path, or of the bytes of a file."""
         if isinstance(image, bytes):
-            pointer = call(lib.weft_image_decode, self.pointer, image, len(image))
-        else:
-            pointer = call(lib.weft_image_open, self.pointer, path_of(image))
-        return Owner(lib.weft_image_free, pointer)
+            return owned("weft_image_free", lib.weft_image_decode, self.pointer, image, len(image))
+        return owned("weft_image_free", lib.weft_image_open, self.pointer, path_of(image))
 
     # ---- looking inside
 

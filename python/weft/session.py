@@ -8,7 +8,7 @@ import threading
 from typing import List, Tuple, Union
 
 from . import _api
-from ._lib import Guard, Handle, InvalidError, Owner, StoppedError, call, ids_of, integer, lib, numpy_or_none, path_of, sized
+from ._lib import Guard, Handle, InvalidError, StoppedError, call, ids_of, integer, lib, numpy_or_none, owned, path_of, sized
 
 _FORWARD = 256  # tokens of a forward at most; a longer text can be stopped between two
 
@@ -62,12 +62,12 @@ class Session(Handle):
         self._interrupted = False  # Ctrl-C has cancelled it, and no eval may have noticed
         if _fork is not None:
             self._lock = _fork._lock
-            self._own(call(lib.weft_session_fork, _fork.pointer))
+            self._make(lib.weft_session_fork, _fork.pointer)
             return
         self._lock = threading.RLock()
         o = sized(_api.weft_engine_options, threads=threads, n_ctx=n_ctx, n_session=n_sessions, kv_type=kv_type)
-        engine = Owner(lib.weft_engine_free, call(lib.weft_engine_new, model.pointer, ctypes.byref(o)))
-        self._own(call(lib.weft_session_new, engine))  # keeps the engine alive
+        engine = owned("weft_engine_free", lib.weft_engine_new, model.pointer, ctypes.byref(o))
+        self._make(lib.weft_session_new, engine)  # keeps the engine alive
 
     @contextlib.contextmanager
     def _turn(self):

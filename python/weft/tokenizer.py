@@ -16,7 +16,7 @@ class Tokenizer(Handle):
 
     def __init__(self, path: Union[str, os.PathLike], *, side: str = "any", ram_max: int = 0):
         o = sized(_api.weft_tokenizer_options, ram_max=ram_max, side=_side(side))
-        self._own(call(lib.weft_tokenizer_load, path_of(path), ctypes.byref(o)))
+        self._make(lib.weft_tokenizer_load, path_of(path), ctypes.byref(o))
         info = sized(_api.weft_tokenizer_info)
         lib.weft_tokenizer_get_info(self.pointer, ctypes.byref(info))
         self.n_vocab, self.bos_id, self.eos_id, self.mask_id = info.n_vocab, info.bos_id, info.eos_id, info.mask_id

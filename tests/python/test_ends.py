@@ -8,7 +8,7 @@ import time
 import unittest
 
 import weft
-from weft import _api, encoder, engine
+from weft import _api, _lib, encoder, engine
 from common import LONG, STORIES, WithModel, golden, run, start
 
 
@@ -107,10 +107,10 @@ print("swallowed", n)
         self.addCleanup(signal.signal, signal.SIGALRM, before)
         model = weft.Model(golden("chat", "chat.gguf"), threads=1)
         self.addCleanup(model.close)
-        with model.session(n_ctx=8192) as session, model.session(n_ctx=64) as other:
+        with model.session(n_ctx=32768) as session, model.session(n_ctx=64) as other:
             session.eval([5, 6])
             other.eval([5, 6])
-            long = [5, 6] + [7] * 8000
+            long = [5, 6] + [7] * 32000
             for change in (session.eval, session.sync):
                 for seconds in (0.03, 0.01, 0.001):
                     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -131,6 +131,44 @@ print("swallowed", n)
                 session.eval([7])
             session.eval([7])
             self.assertEqual(session.tokens, [5, 6, 7])
+
+    def test_ctrl_c_frees_what_is_being_made(self):
+        def interrupted(name):
+            """The call, during which Ctrl-C comes, and which frees have followed while its exception is handled."""
+            lib, freed = _lib.lib, []
+            make, free = getattr(lib, name), name.rsplit("_", 1)[0] + ("_close" if "open" in name else "_free")
+            real = getattr(lib, free)
+
+            def make_(*args):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)
+                return make(*args)
+
+            def free_(pointer):
+                freed.append(True)
+                real(pointer)
+
+            setattr(lib, name, make_)
+            setattr(lib, free, free_)
+            try:
+                made[name]()
+            except KeyboardInterrupt:
+                return len(freed)
+            finally:
+                setattr(lib, name, make)
+                setattr(lib, free, real)
+
+        model = weft.Model(STORIES, threads=1)
+        self.addCleanup(model.close)
+        made = {"weft_model_open": lambda: weft.Model(STORIES), "weft_tokenizer_load": lambda: weft.Tokenizer(STORIES),
+                "weft_engine_new": lambda: model.session(), "weft_session_new": lambda: model.session(),
+                "weft_scheduler_new": lambda: model.generate("a"), "weft_encoder_new": lambda: model.embed("a"),
+                "weft_grammar_new": lambda: model.grammar(regex="a")}
+        for name in made:
+            gc.collect()
+            with self.subTest(name):
+                self.assertEqual(interrupted(name), 1)
+        self.assertEqual(len(model.generate("a", max_new_tokens=2, ignore_end=True).ids), 2)
 
     def test_ctrl_c_stops_an_embedding_of_many_texts(self):
         real, texts = encoder.lib.weft_encoder_eval, []
