@@ -7,7 +7,8 @@
 from ._lib import (BusyError, ContextError, Error, FileError, FormatError, InvalidError, LimitError, NumericError, StoppedError,
                    ResourceError, UnsupportedError, __version__, lib)
 from .engine import AsyncStream, Generation, Stream
-from .model import Adapter, Grammar, Model, Score, Traced, find
+from .inside import Traced
+from .model import Adapter, Grammar, Model, Score, find
 from .session import Logits, Session
 from .tokenizer import Tokenizer
 from .training import Progress, Trained, train
@@ -21,4 +22,4 @@ __all__ = [
 
 def build_parts() -> str:
     """Features of the library in one line."""
-    return lib.weft_build_parts().decode()
+    return str(lib.weft_build_parts().decode())

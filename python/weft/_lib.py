@@ -9,6 +9,7 @@ import os
 import queue
 import threading
 import weakref
+from collections.abc import Iterable
 
 from . import _api
 
@@ -125,12 +126,24 @@ def without_nul(what: str, data: bytes) -> bytes:
     return data
 
 
-def text_of(what: str, value) -> bytes:
-    if isinstance(value, bytes):
-        return without_nul(what, value)
+def utf8(what: str, value) -> bytes:
+    """A str, with lone surrogates if it has some."""
     if not isinstance(value, str):
         raise TypeError(f"{what}: found {value!r}; expected a str")
-    return without_nul(what, value.encode("utf-8", "surrogatepass"))
+    return value.encode("utf-8", "surrogatepass")
+
+
+def text_of(what: str, value) -> bytes:
+    return without_nul(what, value if isinstance(value, bytes) else utf8(what, value))
+
+
+def handle(what: str, value, type_):
+    """The pointer of an object of this package, or None of None."""
+    if value is None:
+        return None
+    if not isinstance(value, type_):
+        raise TypeError(f"{what}: found {value!r}; expected a weft.{type_.__name__}")
+    return value.pointer
 
 
 def path_of(path) -> bytes:
@@ -185,6 +198,8 @@ def ids_of(ids):
     try:
         view = memoryview(ids)
     except TypeError:
+        if not isinstance(ids, Iterable):
+            raise TypeError(f"found {ids!r}; expected token ids, or a text where the model has a tokenizer") from None
         return _copied(list(ids))
     if view.ndim != 1 or view.itemsize != 4 or view.format not in ("i", "l", "=i", "<i") or not view.contiguous:
         return _copied(view.tolist())
@@ -203,8 +218,14 @@ def _copied(ids):
     return (ctypes.c_int32 * len(made)).from_buffer(made), len(made)
 
 
+def kept_ids(ids):
+    """The same, in memory that the caller cannot change meanwhile."""
+    array, n = ids_of(ids)
+    return (ctypes.c_int32 * n).from_buffer_copy(array), n
+
+
 def one_of(what: str, value, table: dict):
-    if value not in table:
+    if not isinstance(value, (str, type(None))) or value not in table:
         names = ", ".join(repr(k) for k in table if k is not None)
         raise InvalidError(f"{what}: found {value!r}; expected one of {names}")
     return table[value]
@@ -260,6 +281,7 @@ class Handle:
         return owner
 
     def close(self) -> None:
+        """Frees it, when no call uses it any more. May be called again."""
         self._owner = None
 
     def __enter__(self):

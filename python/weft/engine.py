@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import List, Optional, Tuple
 
 from . import _api
-from ._lib import InvalidError, call, check_fork, error, ids_of, lib, sized, text_of
+from ._lib import InvalidError, call, check_fork, error, kept_ids, lib, sized, text_of
 
 _FINISH = {
     _api.WEFT_FINISH_NONE: "none", _api.WEFT_FINISH_END: "end", _api.WEFT_FINISH_STOP: "stop",
@@ -325,7 +325,7 @@ class Engine:
                 constraint=None, source=None, prompt_logprobs=False, adapter=None, strength=1.0, listen=None) -> Request:
         """A generation, which its start() submits. n_new: 0: until the text ends; -1: none."""
         r = Request(self.loop, n_top, listen)
-        prompt, n_prompt = ids_of(ids)
+        prompt, n_prompt = kept_ids(ids)
         texts = [text_of("stop", s) for s in stop]
         g = sized(_api.weft_generate_options, n_prompt=n_prompt, n_new=n_new, n_stop=len(texts), ignore_end=ignore_end,
                   n_top=n_top, n_min=min_new_tokens, constraint=constraint)
@@ -335,7 +335,7 @@ class Engine:
                      fn=ctypes.cast(self.loop.token, _api.weft_generate_fn), adapter=adapter, strength=strength if adapter is not None else None)
         src = None
         if source is not None:
-            src, what.n_source = ids_of(source)
+            src, what.n_source = kept_ids(source)
             what.source = ctypes.cast(src, ctypes.POINTER(ctypes.c_int32))
         if prompt_logprobs:
             r.result.prompt_logprobs = []
@@ -370,6 +370,7 @@ class Stream:
 
     @property
     def result(self) -> Generation:
+        """The whole, when it is done: this waits for it."""
         return self._request.wait()
 
     def close(self) -> None:
@@ -422,6 +423,7 @@ class AsyncStream:
 
     @property
     def result(self) -> Generation:
+        """The whole, after the last text."""
         if not self._request.over:
             raise InvalidError("the text is not complete; read the stream to its end first")
         return self._request.wait()

@@ -6,12 +6,13 @@ import json
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union, overload
 
 from . import _api, inside
-from ._lib import Error, Guard, Handle, InvalidError, Owner, UnsupportedError, call, integer, lib, one_of, owned, path_of, sized
+from ._lib import (Error, Guard, Handle, InvalidError, Owner, UnsupportedError, call, handle, ids_of, integer, lib, one_of, owned, path_of,
+                   sized, utf8)
 from .encoder import Encoder
-from .engine import AsyncStream, Engine, Request, Stream, together
+from .engine import AsyncStream, Engine, Generation, Request, Stream, together
 from .inside import Traced
 from .session import Session
 from .tokenizer import Tokenizer
@@ -37,10 +38,12 @@ class Score:
 
     @property
     def logprob(self) -> float:
+        """Of the whole text."""
         return sum(self.logprobs)
 
     @property
     def perplexity(self) -> float:
+        """e to the mean negative log-probability of a token."""
         import math
         return math.exp(-self.logprob / max(1, len(self.logprobs)))
 
@@ -74,7 +77,7 @@ class Grammar(Handle):
             raise InvalidError(f"a grammar: found {len(given)} forms of it; expected one of schema, regex, gbnf")
         kind, text = given[0]
         number = {"schema": _api.WEFT_GRAMMAR_SCHEMA, "regex": _api.WEFT_GRAMMAR_REGEX, "gbnf": _api.WEFT_GRAMMAR_GBNF}[kind]
-        data = (text if isinstance(text, str) else json.dumps(text)).encode()
+        data = utf8(kind, json.dumps(text) if kind == "schema" and not isinstance(text, str) else text)
         o = sized(_api.weft_grammar_options, model=model.pointer)
         self._make(lib.weft_grammar_new, model.tokenizer.pointer, number, data, len(data), ctypes.byref(o))
 
@@ -132,7 +135,8 @@ class Model(Handle):
         self.labels = [str(i) if label is None else label.decode("utf-8", "replace") for i, label in enumerate(labels)]
 
     @classmethod
-    def from_pretrained(cls, path, **options) -> "Model":
+    def from_pretrained(cls, path: Union[str, "os.PathLike[str]"], **options: Any) -> "Model":
+        """Model(path, ...), by the name that transformers gives it."""
         return cls(path, **options)
 
     def close(self) -> None:
@@ -195,14 +199,22 @@ class Model(Handle):
                        kv_type=o["kv_type"] if kv_type is None else one_of("kv_type", kv_type, _KV))
 
     def adapter(self, path: str) -> Adapter:
+        """Opens a LoRA adapter of this model, for adapter= of generate."""
         return Adapter(self, path)
 
-    def grammar(self, *, schema=None, regex: Optional[str] = None, gbnf: Optional[str] = None) -> Grammar:
+    def grammar(self, *, schema: Any = None, regex: Optional[str] = None, gbnf: Optional[str] = None) -> Grammar:
+        """Compiles a grammar once, for grammar= of generate: a JSON Schema, a regular expression, or GBNF."""
         return Grammar(self, schema=schema, regex=regex, gbnf=gbnf)
 
     # ---- texts
 
-    def generate(self, prompt: Union[Text, Sequence[str]], **options):
+    @overload
+    def generate(self, prompt: Text, **options: Any) -> Generation: ...
+
+    @overload
+    def generate(self, prompt: Union[List[str], Tuple[str, ...]], **options: Any) -> List[Generation]: ...
+
+    def generate(self, prompt: Any, **options: Any) -> Any:
         """Continues a text, or translates it if the model is an encoder-decoder. A list of texts gives a list of generations.
 
         max_new_tokens (None: until the text or the context ends), temperature (0: the most probable token), top_k, top_p,
@@ -212,30 +224,32 @@ class Model(Handle):
         found = together([self._request(self._ids(p), options) for p in (prompt if several else [prompt])])
         return found if several else found[0]
 
-    def stream(self, prompt: Text, **options) -> Stream:
+    def stream(self, prompt: Text, **options: Any) -> Stream:
         """As generate, but iterates over the text while it is generated."""
         ids = self._ids(prompt)
         return Stream(lambda listen: self._request(ids, options, listen), self)
 
-    def astream(self, prompt: Text, **options) -> AsyncStream:
+    def astream(self, prompt: Text, **options: Any) -> AsyncStream:
         """The same for `async for`."""
         ids = self._ids(prompt)
         return AsyncStream(lambda listen: self._request(ids, options, listen), self)
 
-    def chat(self, messages: Sequence[Dict[str, Any]], *, tools=None, variables: Optional[Dict[str, Any]] = None, stream: bool = False,
-             **options):
-        """Answers a conversation in the form of the OpenAI API, written by the model's own template."""
+    def chat(self, messages: Sequence[Dict[str, Any]], *, tools: Optional[Sequence[Dict[str, Any]]] = None,
+             variables: Optional[Dict[str, Any]] = None, stream: bool = False, **options: Any) -> Any:
+        """Answers a conversation in the form of the OpenAI API, written by the model's own template: a Generation, or with
+        `stream` a Stream. Other options are those of generate."""
         ids = self.apply_template(messages, tools=tools, variables=variables)
         if stream:
             return Stream(lambda listen: self._request(ids, options, listen), self)
         return together([self._request(ids, options)])[0]
 
-    def apply_template(self, messages: Sequence[Dict[str, Any]], *, tools=None, variables: Optional[Dict[str, Any]] = None) -> List[int]:
+    def apply_template(self, messages: Sequence[Dict[str, Any]], *, tools: Optional[Sequence[Dict[str, Any]]] = None,
+                       variables: Optional[Dict[str, Any]] = None) -> List[int]:
         """The tokens of a conversation. What its authors wrote never becomes a special token."""
         template = self._part("template", lambda: _Template(self._template))
         data = json.dumps(list(messages)).encode()
-        o = sized(_api.weft_render_options, tools=json.dumps(tools) if tools else None,
-                  variables=json.dumps(variables) if variables else None)
+        o = sized(_api.weft_render_options, tools=None if tools is None else json.dumps(tools),
+                  variables=None if variables is None else json.dumps(variables))
         rendered = call(lib.weft_template_render, template.pointer, self.tokenizer.pointer, data, len(data), ctypes.byref(o))
         try:
             tokens = rendered.contents.tokens.contents
@@ -244,13 +258,18 @@ class Model(Handle):
             lib.weft_rendered_free(rendered)
 
     def _ids(self, text: Text):
-        return self.tokenizer.encode(text) if isinstance(text, str) else text
+        ids = self.tokenizer.encode(text) if isinstance(text, str) else ids_of(text)[0]
+        if not len(ids):
+            raise InvalidError(f"{text!r} has no tokens; expected one or more")
+        return ids
 
     def _request(self, ids, options: Dict[str, Any], listen=None) -> Request:
         """A generation that is not started yet."""
         o = dict(options)
-        adapter = o.pop("adapter", None)
-        strength = o.pop("strength", 1.0)
+        adapter, strength = o.pop("adapter", None), o.pop("strength", None)
+        adapted = handle("adapter", adapter, Adapter)
+        if strength is not None and adapter is None:
+            raise InvalidError("strength: is for adapter=")
         constraint = self._constraint(o)
         sampler = _sampler(o)
         given = dict(n_new=_n_new(o.pop("max_new_tokens", None)), min_new_tokens=o.pop("min_new_tokens", 0),
@@ -263,14 +282,15 @@ class Model(Handle):
             source, ids = ids, [self._start_id]
         return self._engine(adapter).request(
             ids, stop=[stop] if isinstance(stop, str) else stop, sampler=sampler, tokenizer=self._speller(ids), source=source,
-            constraint=constraint, adapter=adapter.pointer if adapter else None, strength=strength, listen=listen, **given)
+            constraint=constraint, adapter=adapted, strength=1.0 if strength is None else strength, listen=listen, **given)
 
     def _constraint(self, o) -> Optional[Owner]:
         grammar, own = self._grammar(o)
-        if grammar is None:
+        pointer = handle("grammar", grammar, Grammar)
+        if pointer is None:
             return None
         try:
-            return owned("weft_constraint_free", lib.weft_constraint_new, grammar.pointer)
+            return owned("weft_constraint_free", lib.weft_constraint_new, pointer)
         finally:
             if own:
                 grammar.close()  # the constraint keeps it alive
@@ -293,18 +313,26 @@ class Model(Handle):
 
     # ---- vectors and labels
 
-    def embed(self, texts: Union[str, Sequence[str]], *, pooling: Optional[str] = None, normalize: bool = False):
+    def embed(self, texts: Union[str, Sequence[str]], *, pooling: Optional[str] = None, normalize: bool = False) -> Any:
         """A vector for each text, as a numpy array [texts, width]; without numpy, as lists."""
         single = isinstance(texts, str)
         ids = [self.tokenizer.encode_pair(t, None) for t in ([texts] if single else texts)]
         rows = self._encode(ids, _api.WEFT_OUTPUT_POOLED, one_of("pooling", pooling, _POOLING), normalize)
         return rows[0] if single else rows
 
-    def classify(self, inputs, *, top: int = 0):
+    @overload
+    def classify(self, inputs: Union[str, bytes, "os.PathLike[str]", Tuple[str, str]], *, top: int = 0) -> List[Tuple[str, float]]: ...
+
+    @overload
+    def classify(self, inputs: List[Any], *, top: int = 0) -> List[List[Tuple[str, float]]]: ...
+
+    def classify(self, inputs: Any, *, top: int = 0) -> Any:
         """Labels with their probabilities, the best first, of a text, a pair of texts, or the path or the bytes of an image;
         a list of them gives a list. Models of regression give their values."""
         if self.info["task"] != "classify":
             raise UnsupportedError(f"{self.path}: is {_NOUNS[self.info['task']]}, not a classifier")
+        if integer("top", top) < 0:
+            raise InvalidError(f"top: found {top}; expected 0 (all) or more")
         single = isinstance(inputs, (str, bytes, os.PathLike, tuple))
         if self.info["images"]:
             rows = self._encode_images([inputs] if single else inputs)
@@ -325,7 +353,7 @@ class Model(Handle):
             e = [math.exp(x - max(row)) for x in row]
             p = [x / sum(e) for x in e]
         best = sorted(zip(self.labels, p), key=lambda pair: -pair[1])
-        return best[:top] if top else best
+        return best[: top or None]
 
     def _encoder(self, output, pooling, normalize) -> Encoder:
         return self._part(("encoder", output, pooling, normalize), lambda: Encoder(self, output, pooling, normalize, self._threads))

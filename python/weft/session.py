@@ -5,7 +5,7 @@ import contextlib
 import ctypes
 import os
 import threading
-from typing import List, Tuple, Union
+from typing import Any, Iterable, List, Tuple, Union
 
 from . import _api
 from ._lib import Guard, Handle, InvalidError, StoppedError, call, ids_of, integer, lib, numpy_or_none, owned, path_of, sized
@@ -43,9 +43,13 @@ class Logits:
         numpy = numpy_or_none()
         view = numpy.frombuffer(self._valid(), dtype=numpy.float32)
         view.flags.writeable = False
-        return view.astype(dtype) if dtype is not None and dtype != view.dtype else view.copy() if copy else view
+        if dtype is not None and dtype != view.dtype:
+            if copy is False:
+                raise ValueError(f"logits are float32; {dtype} needs a copy")
+            return view.astype(dtype)
+        return view.copy() if copy else view
 
-    def copy(self):
+    def copy(self) -> Any:
         """A numpy array of its own; without numpy, a list."""
         numpy = numpy_or_none()
         return numpy.array(self._valid(), dtype=numpy.float32) if numpy else list(self._valid())
@@ -99,31 +103,34 @@ class Session(Handle):
         self._interrupted = True
         lib.weft_session_cancel(pointer)
 
-    def eval(self, ids) -> None:
+    def eval(self, ids: Iterable[int]) -> None:
         """Appends tokens and computes the logits after the last. If it is stopped, the session has the tokens it had."""
         array, n = ids_of(ids)
         self._compute(lib.weft_session_eval, array, n)
 
-    def sync(self, ids) -> int:
+    def sync(self, ids: Iterable[int]) -> int:
         """Makes these the session's tokens, computing only what is not cached. Returns how many tokens were."""
         array, n = ids_of(ids)
         reused = ctypes.c_int64()
         self._compute(lib.weft_session_sync, array, n, ctypes.byref(reused))
         return reused.value
 
-    def source(self, ids) -> None:
+    def source(self, ids: Iterable[int]) -> None:
         """Encoder-decoders: encodes a source, and drops the session's tokens."""
         array, n = ids_of(ids)
         self._change(lib.weft_session_source, array, n)
 
     def rewind(self, length: int) -> None:
+        """Drops the tokens from position `length` on."""
         self._change(lib.weft_session_rewind, integer("length", length))
 
     def fork(self) -> "Session":
+        """A second session with the same tokens and logits, which shares the cache until the two differ."""
         with self._turn():
             return Session(self._model, _fork=self)
 
     def save(self, path: Union[str, os.PathLike]) -> None:
+        """Writes tokens, logits and cache to a file, atomically; `weft run --session` resumes from it."""
         with self._turn() as pointer:
             call(lib.weft_session_save, pointer, path_of(path))
 
@@ -133,6 +140,7 @@ class Session(Handle):
         lib.weft_session_cancel(self.pointer)
 
     def close(self) -> None:
+        """Frees it; arrays that numpy made of its logits stay valid."""
         self.generation += 1
         super().close()
 
@@ -141,6 +149,7 @@ class Session(Handle):
 
     @property
     def tokens(self) -> List[int]:
+        """The ids so far."""
         with self._turn() as pointer:
             n = ctypes.c_int64()
             ids = lib.weft_session_tokens(pointer, ctypes.byref(n))
@@ -148,6 +157,7 @@ class Session(Handle):
 
     @property
     def logits(self) -> Logits:
+        """After the last token, valid until the next change."""
         with self._turn() as owner:
             found = lib.weft_session_logits(owner)
             if not found:

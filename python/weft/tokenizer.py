@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Iterable, List, Optional, Union
+from typing import Iterable, List, Optional, Tuple, Union
 
 from . import _api
-from ._lib import Handle, InvalidError, call, ids_of, integer, lib, path_of, sized
+from ._lib import Handle, call, ids_of, integer, lib, one_of, path_of, sized, utf8
+
+_SIDES = {"any": _api.WEFT_SIDE_ANY, "source": _api.WEFT_SIDE_SOURCE, "target": _api.WEFT_SIDE_TARGET}
 
 
 class Tokenizer(Handle):
@@ -15,7 +17,7 @@ class Tokenizer(Handle):
     _free = "weft_tokenizer_free"
 
     def __init__(self, path: Union[str, os.PathLike], *, side: str = "any", ram_max: int = 0):
-        o = sized(_api.weft_tokenizer_options, ram_max=ram_max, side=_side(side))
+        o = sized(_api.weft_tokenizer_options, ram_max=ram_max, side=one_of("side", side, _SIDES))
         self._make(lib.weft_tokenizer_load, path_of(path), ctypes.byref(o))
         info = sized(_api.weft_tokenizer_info)
         lib.weft_tokenizer_get_info(self.pointer, ctypes.byref(info))
@@ -28,9 +30,10 @@ class Tokenizer(Handle):
         parse_special: special tokens spelled in the text count as such. Not for text from strangers."""
         return self.encode_pair(text, pair, special=special, parse_special=parse_special)[0]
 
-    def encode_pair(self, text: str, pair: Optional[str], *, special: bool = True, parse_special: bool = False):
+    def encode_pair(self, text: str, pair: Optional[str], *, special: bool = True,
+                    parse_special: bool = False) -> Tuple[List[int], List[int]]:
         """The ids of one text or of a pair, and the type of each: 0 or 1."""
-        data, second = text.encode("utf-8", "surrogatepass"), pair.encode("utf-8", "surrogatepass") if pair is not None else None
+        data, second = utf8("text", text), None if pair is None else utf8("pair", pair)
         o = sized(_api.weft_tokenize_options, no_special=not special, parse_special=parse_special)
         if second is not None:
             o.pair = ctypes.cast(ctypes.c_char_p(second), ctypes.POINTER(ctypes.c_char))
@@ -44,6 +47,7 @@ class Tokenizer(Handle):
             lib.weft_tokens_free(tokens)
 
     def decode(self, ids: Iterable[int], *, keep_special: bool = False) -> str:
+        """The text of ids, without special tokens unless keep_special."""
         tokenizer = self.pointer  # which the decoder reads
         decoder = call(lib.weft_decoder_new, tokenizer, keep_special)
         try:
@@ -67,13 +71,6 @@ class Tokenizer(Handle):
 
     def id(self, token: str) -> Optional[int]:
         """The id of a token as the file spells it."""
-        data = token.encode("utf-8", "surrogatepass")
+        data = utf8("token", token)
         found = lib.weft_tokenizer_id(self.pointer, data, len(data))
         return found if found >= 0 else None
-
-
-def _side(name: str) -> int:
-    sides = {"any": _api.WEFT_SIDE_ANY, "source": _api.WEFT_SIDE_SOURCE, "target": _api.WEFT_SIDE_TARGET}
-    if name not in sides:
-        raise InvalidError(f"side: found {name!r}; expected one of {', '.join(map(repr, sides))}")
-    return sides[name]

@@ -32,6 +32,36 @@ class Numbers(WithModel):
             with self.assertRaises(TypeError):
                 call()
 
+    def test_what_is_of_another_type_is_named(self):
+        model, tokenizer = self.model, self.model.tokenizer
+        for word, call in (("regex", lambda: model.generate("a", regex={"type": "string"})), ("gbnf", lambda: model.grammar(gbnf=3)),
+                           ("adapter", lambda: model.generate("a", adapter="")), ("adapter", lambda: model.generate("a", adapter="lora")),
+                           ("grammar", lambda: model.generate("a", grammar="[a-z]")), ("grammar", lambda: model.generate("a", grammar=model)),
+                           ("text", lambda: tokenizer.encode(5)), ("pair", lambda: tokenizer.encode("a", pair=b"b")),
+                           ("token", lambda: tokenizer.id(None)), ("None", lambda: model.generate(None)),
+                           ("bytes", lambda: model.score(b"hello")), ("text", lambda: model.embed(["a", None]))):
+            with self.subTest(word), self.assertRaisesRegex(TypeError, word):
+                call()
+        for word, call in (("pooling", lambda: model.embed("a", pooling=["mean"])), ("strength", lambda: model.generate("a", strength=0.5)),
+                           ("side", lambda: weft.Tokenizer(STORIES, side=["any"])), ("no tokens", lambda: model.generate("")),
+                           ("no tokens", lambda: model.trace([])), ("no tokens", lambda: list(model.stream(iter([]))))):
+            with self.subTest(word), self.assertRaisesRegex(weft.InvalidError, word):
+                call()
+        with weft.Model(golden("vit"), threads=1) as model:
+            image = golden("images", "grey.jpg")
+            self.assertEqual(len(model.classify(image, top=2)), 2)
+            with self.assertRaisesRegex(weft.InvalidError, "top"):
+                model.classify(image, top=-1)
+            with self.assertRaises(TypeError):
+                model.classify(image, top="1")
+
+    def test_the_caller_may_reuse_the_memory_of_a_prompt(self):
+        prompt = array.array("i", [5, 6, 7])
+        request = self.model._request(prompt, dict(max_new_tokens=3))
+        prompt[0] = 9  # before the request is submitted
+        request.start()
+        self.assertEqual(request.wait().ids, self.model.generate([5, 6, 7], max_new_tokens=3).ids)
+
     def test_ids_have_many_forms_but_are_no_text(self):
         expected = self.model.generate([5, 6, 7], max_new_tokens=3).ids
         forms = [(5, 6, 7), array.array("i", [5, 6, 7]), array.array("q", [5, 6, 7]), iter([5, 6, 7]), memoryview(array.array("i", [5, 6, 7]))]

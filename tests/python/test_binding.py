@@ -11,6 +11,7 @@ WEFT_TEST_LONG=1: 16 threads with 200 texts each, and 100,000 objects, instead o
 import asyncio
 import ctypes
 import gc
+import inspect
 import json
 import os
 import re
@@ -62,6 +63,21 @@ class Page(unittest.TestCase):
             out = subprocess.run([sys.executable, "-c", block], cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=120).stdout
             self.assertGreater(len(out), 20)
 
+    def test_every_call_has_types_and_a_sentence(self):
+        """For type checkers, which read the package (py.typed), and for help()."""
+        for name in weft.__all__:
+            made = getattr(weft, name)
+            found = {name: made} if inspect.isfunction(made) else {}
+            if inspect.isclass(made):
+                members = [(f"{name}.{k}", getattr(made, k)) for k in dir(made) if not k.startswith("_")]
+                found = {k: v.fget if isinstance(v, property) else v for k, v in members}
+            for what, fn in found.items():
+                if getattr(fn, "__module__", "").startswith("weft") and callable(fn) and not what.endswith(".pointer"):
+                    parameters = inspect.signature(fn).parameters.values()
+                    with self.subTest(what):
+                        self.assertTrue(fn.__doc__)
+                        self.assertIn("return", fn.__annotations__)
+                        self.assertEqual([p.name for p in parameters if p.annotation is p.empty and p.name not in ("self", "options")], [])
 
     def test_the_page_of_a_package_index_has_no_links_into_the_tree(self):
         sys.path.insert(0, os.path.join(ROOT, "tools"))
@@ -255,6 +271,9 @@ class Sessions(unittest.TestCase):
             self.assertEqual(view.ctypes.data, ctypes.cast(_lib.lib.weft_session_logits(s.pointer), ctypes.c_void_p).value)
             with self.assertRaises(ValueError):
                 view[0] = 0
+            self.assertEqual(numpy.asarray(s.logits, dtype=numpy.float64).dtype, numpy.float64)
+            with self.assertRaisesRegex(ValueError, "copy"):  # numpy 2 asks so
+                s.logits.__array__(numpy.float64, copy=False)
 
     def test_forks_saves_and_wrong_ids(self):
         with weft.Model(STORIES) as model, model.session(n_sessions=2) as s, tempfile.TemporaryDirectory() as d:
