@@ -240,19 +240,28 @@ def numpy_or_none():
 
 
 class Owner:
-    """A pointer that is freed when nothing refers to it: neither its handle nor a call that has it as an argument. So
-    close() in one thread does not free what a call in another thread uses."""
+    """What a function of the library makes; freed when nothing refers to it: neither its handle nor a call that has it as an
+    argument. So close() in one thread does not free what a call in another thread uses."""
 
-    def __init__(self, free, pointer):
-        self.pointer = self._as_parameter_ = pointer  # ctypes passes the latter, and keeps this object until the call ends
-        self.pid = os.getpid()
+    def __init__(self, free, fn, *args):
+        made, err, self.pid = [], _api.weft_error(), os.getpid()
+        self.release = weakref.finalize(self, _release, free, made, self.pid)
         # Not when Python exits: threads that it has not waited for may still be inside the library.
-        weakref.finalize(self, _release, free, pointer, self.pid).atexit = False
+        self.release.atexit = False
+        try:
+            # C code: Ctrl-C during a call is raised after it, but not before its result is kept. A model may be large.
+            made.extend(map(fn, *((a,) for a in args), (ctypes.byref(err),)))
+            if err.code:
+                raise error(err)
+            self.pointer = self._as_parameter_ = made[0]  # ctypes passes the latter, and keeps this object until the call ends
+        except BaseException:
+            self.release()  # the traceback would keep it
+            raise
 
 
-def _release(free, pointer, pid):
-    if os.getpid() == pid:
-        free(pointer)
+def _release(free, made, pid):
+    if made and made[0] and os.getpid() == pid:
+        free(made[0])
 
 
 def check_fork(pid: int, what: str) -> None:
@@ -270,7 +279,7 @@ class Handle:
     _owner = None
 
     def _make(self, fn, *args):
-        self._owner = owned(self._free, fn, *args)
+        self._owner = Owner(getattr(lib, self._free), fn, *args)
 
     @property
     def pointer(self) -> Owner:
@@ -315,18 +324,12 @@ class Guard:
         return type_(guarded)
 
     def call(self, fn, *args):
-        return self.run(lambda: call(fn, *args))
-
-    def run(self, work):
-        outcome = []
         if threading.current_thread() is threading.main_thread():
-            self._wait(work, outcome)
+            result, failure = self._wait(fn, args)
         else:
-            _do(work, outcome)
-        result, failure = outcome.pop() if outcome else (None, None)
+            result, failure = _outcome(fn, args)
         try:
             if self.raised is not None:
-                result = None  # the traceback would keep it
                 raise self.raised
             if failure is not None:
                 raise failure
@@ -334,12 +337,12 @@ class Guard:
         finally:
             self.raised = failure = None  # no cycle, which only the garbage collector would free
 
-    def _wait(self, work, outcome):
-        begun, stopped, ended = [], [False], queue.SimpleQueue()
+    def _wait(self, fn, args):
+        begun, stopped, outcome, ended = [], [False], [], queue.SimpleQueue()
 
         def run():
             begun.append(True)
-            _do((lambda: None) if stopped[0] else work, outcome)
+            outcome.append((None, None) if stopped[0] else _outcome(fn, args))
             ended.put(None)
 
         try:
@@ -352,7 +355,7 @@ class Guard:
                     self.stop()
                 while not outcome and (begun or not stopped[0]):
                     self._pause(ended)
-                return
+                return outcome[0] if outcome else (None, None)
             except BaseException as e:
                 self.raised, stopped[0] = e, True
 
@@ -363,14 +366,9 @@ class Guard:
             pass
 
 
-def _do(work, outcome):
-    """Appends what it returns, or raises."""
+def _outcome(fn, args):
+    """What a call returns, or raises."""
     try:
-        outcome.append((work(), None))
+        return call(fn, *args), None
     except BaseException as e:
-        outcome.append((None, e))
-
-
-def owned(free: str, fn, *args) -> Owner:
-    """The object that a function makes. Ctrl-C, which would otherwise come when it is made and nobody has it, frees it."""
-    return Guard().run(lambda: Owner(getattr(lib, free), call(fn, *args)))
+        return None, e

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import List, Optional, Tuple
 
 from . import _api
-from ._lib import InvalidError, call, check_fork, error, kept_ids, lib, sized, text_of
+from ._lib import InvalidError, Owner, call, check_fork, error, kept_ids, lib, sized, text_of
 
 _FINISH = {
     _api.WEFT_FINISH_NONE: "none", _api.WEFT_FINISH_END: "end", _api.WEFT_FINISH_STOP: "stop",
@@ -210,7 +210,6 @@ class _Loop:
         self.failures = 0  # steps that have failed, one after the other
         self.closed = self.ended = False
         self.thread = threading.Thread(target=self.run, name="weft", daemon=True)
-        self.thread.start()
 
     def run(self):
         try:
@@ -218,7 +217,7 @@ class _Loop:
                 self.forwards()
         finally:
             self.closed = True
-            lib.weft_scheduler_free(self.scheduler)  # requests that are left get their last call
+            self.scheduler.release()  # requests that are left get their last call
             self.ended = True
             self.refuse()
 
@@ -290,7 +289,7 @@ class _Loop:
             return
         self.closed = True
         self.asked.put(None)
-        if self.thread is not threading.current_thread():  # where the garbage collector may run
+        if self.thread is not threading.current_thread() and self.thread.is_alive():  # the garbage collector may run in it
             self.thread.join()
 
 
@@ -306,17 +305,15 @@ class Engine:
             plan = sized(_api.weft_memory_plan)
             call(lib.weft_engine_plan, model.pointer, ctypes.byref(four), ctypes.byref(plan))
             o.n_cache = plan.kv_bytes // max(1, plan.position_bytes)  # in whole pages; with the source, if there is one
-        engine = call(lib.weft_engine_new, model.pointer, ctypes.byref(o))
-        try:
-            s = sized(_api.weft_scheduler_options, share_prefixes=True, n_waiting=1 << 16, n_waiting_tokens=1 << 40)
-            scheduler = call(lib.weft_scheduler_new, engine, ctypes.byref(s))
-            info = sized(_api.weft_engine_info)
-            lib.weft_engine_get_info(engine, ctypes.byref(info))
-        finally:
-            lib.weft_engine_free(engine)  # the scheduler keeps it alive
+        engine = Owner(lib.weft_engine_free, lib.weft_engine_new, model.pointer, ctypes.byref(o))
+        s = sized(_api.weft_scheduler_options, share_prefixes=True, n_waiting=1 << 16, n_waiting_tokens=1 << 40)
+        scheduler = Owner(lib.weft_scheduler_free, lib.weft_scheduler_new, engine, ctypes.byref(s))  # keeps the engine alive
+        info = sized(_api.weft_engine_info)
+        lib.weft_engine_get_info(engine, ctypes.byref(info))
         self.n_ctx, self.threads = info.n_ctx, info.threads
         self.loop = _Loop(scheduler)
         self._finalizer = weakref.finalize(self, self.loop.close)
+        self.loop.thread.start()  # last: Ctrl-C may come, and then the finalizer ends it
 
     def close(self):
         self._finalizer()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List
 
 from . import _api
-from ._lib import Error, Guard, InvalidError, call, ids_of, lib, numpy_or_none, owned, sized
+from ._lib import Error, Guard, InvalidError, Owner, call, ids_of, lib, numpy_or_none, sized
 from .encoder import evaluate
 
 
@@ -60,9 +60,9 @@ def _trace_decoder(model, guard, fn, o, read, target) -> None:
     n = max(read[1], source[1] if source else 0)
     # Numbers as others show them, who keep no cache.
     e = sized(_api.weft_engine_options, threads=model._threads, n_ctx=n, n_batch=n, kv_type=_api.WEFT_KV_F32)
-    engine = owned("weft_engine_free", lib.weft_engine_new, model.pointer, ctypes.byref(e))
+    engine = Owner(lib.weft_engine_free, lib.weft_engine_new, model.pointer, ctypes.byref(e))
     call(lib.weft_engine_trace_with, engine, fn, None, ctypes.byref(o))
-    session = owned("weft_session_free", lib.weft_session_new, engine)
+    session = Owner(lib.weft_session_free, lib.weft_session_new, engine)
     session.callback = fn
     if source:
         guard.call(lib.weft_session_source, session, *source)
@@ -72,7 +72,7 @@ def _trace_decoder(model, guard, fn, o, read, target) -> None:
 def _trace_encoder(model, guard, fn, o, given) -> None:
     n_ctx = given[2] if isinstance(given, tuple) else given.pointer.contents.n
     e = sized(_api.weft_encoder_options, threads=model._threads, n_ctx=n_ctx)
-    encoder = owned("weft_encoder_free", lib.weft_encoder_new, model.pointer, ctypes.byref(e))
+    encoder = Owner(lib.weft_encoder_free, lib.weft_encoder_new, model.pointer, ctypes.byref(e))
     encoder.callback = fn
     call(lib.weft_encoder_trace_with, encoder, fn, None, ctypes.byref(o))
     evaluate(encoder, [given], guard)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union, overload
 
 from . import _api, inside
-from ._lib import (Error, Guard, Handle, InvalidError, Owner, UnsupportedError, call, handle, ids_of, integer, lib, one_of, owned, path_of,
+from ._lib import (Error, Handle, InvalidError, Owner, UnsupportedError, call, handle, ids_of, integer, lib, one_of, path_of,
                    sized, utf8)
 from .encoder import Encoder
 from .engine import AsyncStream, Engine, Generation, Request, Stream, together
@@ -180,14 +180,14 @@ class Model(Handle):
 
     def _engine(self, adapter: Optional[Adapter] = None) -> Engine:
         rank = adapter.rank if adapter else 0
-        return self._part(("engine", rank), lambda: Guard().run(lambda: Engine(self, adapter_rank=rank, **self._engine_options)))
+        return self._part(("engine", rank), lambda: Engine(self, adapter_rank=rank, **self._engine_options))
 
     @property
     def _scorer(self) -> Engine:
         """With a cache of f32, unless the user has chosen: as in weft eval, the cache does not change the result."""
         o = dict(self._engine_options, all_logits=True)
         o["kv_type"] = o["kv_type"] or _api.WEFT_KV_F32
-        return self._part("scorer", lambda: Guard().run(lambda: Engine(self, **o)))
+        return self._part("scorer", lambda: Engine(self, **o))
 
     def session(self, *, n_ctx: Optional[int] = None, kv_type: Optional[str] = None, threads: Optional[int] = None,
                 n_sessions: int = 1) -> Session:
@@ -290,7 +290,7 @@ class Model(Handle):
         if pointer is None:
             return None
         try:
-            return owned("weft_constraint_free", lib.weft_constraint_new, pointer)
+            return Owner(lib.weft_constraint_free, lib.weft_constraint_new, pointer)
         finally:
             if own:
                 grammar.close()  # the constraint keeps it alive
@@ -368,8 +368,8 @@ class Model(Handle):
     def _image(self, image) -> Owner:
         """Of a path, or of the bytes of a file."""
         if isinstance(image, bytes):
-            return owned("weft_image_free", lib.weft_image_decode, self.pointer, image, len(image))
-        return owned("weft_image_free", lib.weft_image_open, self.pointer, path_of(image))
+            return Owner(lib.weft_image_free, lib.weft_image_decode, self.pointer, image, len(image))
+        return Owner(lib.weft_image_free, lib.weft_image_open, self.pointer, path_of(image))
 
     # ---- looking inside
 

@@ -8,7 +8,7 @@ import threading
 from typing import Any, Iterable, List, Tuple, Union
 
 from . import _api
-from ._lib import Guard, Handle, InvalidError, StoppedError, call, ids_of, integer, lib, numpy_or_none, owned, path_of, sized
+from ._lib import Guard, Handle, InvalidError, Owner, StoppedError, call, ids_of, integer, lib, numpy_or_none, path_of, sized
 
 _FORWARD = 256  # tokens of a forward at most; a longer text can be stopped between two
 
@@ -70,7 +70,7 @@ class Session(Handle):
             return
         self._lock = threading.RLock()
         o = sized(_api.weft_engine_options, threads=threads, n_ctx=n_ctx, n_session=n_sessions, kv_type=kv_type)
-        engine = owned("weft_engine_free", lib.weft_engine_new, model.pointer, ctypes.byref(o))
+        engine = Owner(lib.weft_engine_free, lib.weft_engine_new, model.pointer, ctypes.byref(o))
         self._make(lib.weft_session_new, engine)  # keeps the engine alive
 
     @contextlib.contextmanager
