@@ -56,9 +56,12 @@ class Layout(unittest.TestCase):
 
 class Page(unittest.TestCase):
     def test_the_examples_of_the_page_run(self):
-        with open(os.path.join(ROOT, "docs", "PYTHON.md")) as f:
-            blocks = re.findall(r"```python\n(.*?)```", f.read(), flags=re.S)
-        self.assertGreater(len(blocks), 0)
+        blocks = []
+        for page in ("README.md", os.path.join("docs", "PYTHON.md")):
+            with open(os.path.join(ROOT, page)) as f:
+                found = re.findall(r"```python\n(.*?)```", f.read(), flags=re.S)
+            self.assertGreater(len(found), 0)
+            blocks += found
         for block in blocks:
             out = subprocess.run([sys.executable, "-c", block], cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=120).stdout
             self.assertGreater(len(out), 20)
