@@ -41,7 +41,7 @@ class Generation:
         return self.text
 
 
-_SYSTEM = _api.WEFT_ESYSTEM
+_SYSTEM, _CLOSED = _api.WEFT_ESYSTEM, "this model is closed"
 _numbers = itertools.count(1)
 
 
@@ -133,10 +133,12 @@ class Request:
         r.text, r.finish = "".join(map(_decode, self.pieces)), _FINISH[info.finish]
         r.n_prompt, r.n_reused = info.n_prompt, info.n_reused
         r.prompt_seconds, r.generate_seconds = info.prompt_seconds, info.generate_seconds
-        cancelled = self.cancelled and err.code == _api.WEFT_ESTOPPED
-        if cancelled:
-            r.finish = "caller"
-        self.end(self.raised or (error(err) if err.code and not cancelled else None))
+        failure = error(err) if err.code else None
+        if err.code == _api.WEFT_ESTOPPED and self.cancelled:
+            r.finish, failure = "caller", None
+        elif err.code == _api.WEFT_ESTOPPED and self.loop.closed:
+            failure = InvalidError(_CLOSED)  # as it would be told a moment later
+        self.end(self.raised or failure)
 
     def end(self, failure):
         if self.over:  # it was abandoned
@@ -269,7 +271,7 @@ class _Loop:
     def start(self, request: Request):
         check_fork(self.pid, "model")
         if self.closed:
-            raise InvalidError("this model is closed")
+            raise InvalidError(_CLOSED)
         self.asked.put(request)
         if self.ended:  # meanwhile
             self.refuse()
@@ -282,7 +284,7 @@ class _Loop:
             except queue.Empty:
                 return
             if r is not None:
-                r.end(InvalidError("this model is closed"))
+                r.end(InvalidError(_CLOSED))
 
     def close(self):
         if os.getpid() != self.pid:

@@ -217,7 +217,7 @@ for k in range({60 if LONG else 12}):
     for t in threads:
         t.join(60)
         assert not t.is_alive(), "it waits for ever"
-    assert len(said) == 2 and all("closed" in s or "freed" in s for s in said), said
+    assert len(said) == 2 and all(s.startswith("this ") and s.endswith(" is closed") for s in said), said
 """
         self.assertEqual(run(self, code), "")
 
