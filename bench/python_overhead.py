@@ -15,18 +15,21 @@ from weft import _api, engine
 
 clock = time.perf_counter
 inside = 0.0
+running = 0  # calls that have begun; the last forward goes on for a moment after it has said that the text is done
 
 
 def timed(fn, sign):
     """`fn`, whose time counts as inside, or where it calls back, as outside."""
 
     def run(*args):
-        global inside
+        global inside, running
+        running += 1
         began = clock()
         try:
             return fn(*args)
         finally:
             inside += sign * (clock() - began)
+            running -= 1
 
     return run
 
@@ -49,6 +52,8 @@ def main():
         requests = [model._request([7 + i] * 16, dict(max_new_tokens=n_token, ignore_end=True)) for i in range(n_text)]
         engine.together(requests)
         seconds = clock() - began
+        while running:  # otherwise its time would be missing here, and be in the next round's
+            time.sleep(0.001)
         if k > 0:
             shares.append((1 - inside / seconds, seconds))
     share = statistics.median(s for s, _ in shares)
