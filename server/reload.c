@@ -14,7 +14,7 @@ void reload_ask(server *s)
 /* What a sandbox may have to do with a failure. */
 static const char *hint(const server *s)
 {
-    return s->sandbox.landlock ? "; new files, and files elsewhere, need --allow-read" : "";
+    return s->sandbox.landlock ? "; if it may not open a file, start with --allow-read" : "";
 }
 
 /* The new instance takes the place of the old one itself. */
