@@ -115,7 +115,7 @@ function showTip(e, text) {
 
 // A matrix as squares: value(i, k) from 0 to `top`, or from −top to top. o: cell, signed, top, say(i, k), pick(i, k), mark.
 function heat(rows, cols, value, o = {}) {
-  const cell = o.cell || Math.max(2, Math.min(18, Math.floor(620 / Math.max(rows, cols))));
+  const cell = o.cell || Math.max(1, Math.min(18, Math.floor(620 / Math.max(rows, cols))));
   const canvas = h("canvas", {width: cols, height: rows, style: `width:${cols * cell}px;height:${rows * cell}px`});
   const paint = canvas.getContext("2d"), image = paint.createImageData(cols, rows);
   const [a, b, back] = [rgb("a"), rgb("b"), rgb("card")];

@@ -74,7 +74,7 @@ views.heads = (box, v) => {
       if (head >= l.n_head) { grid.append(h("span")); continue; }
       const c = heat(N, K, (i, j) => t.row(i * l.n_head + head)[j] || 0, {top: 1, cell: cell / Math.max(N, K),
         say: () => `${layerName(l.layer)}, head ${head}`, pick: () => pick({layer: l.layer, head})});
-      if (l.layer === at.layer && head === at.head) c.style.outline = "2px solid " + color("b");
+      if (l.layer === at.layer && head === at.head) c.style.cssText += ";outline:2px solid var(--b);outline-offset:-2px";
       grid.append(c);
     }
   }
@@ -83,7 +83,7 @@ views.heads = (box, v) => {
   if (!big || !big.probs) return;
   const head = Math.min(at.head, big.n_head - 1), t = tensor(big.probs), N = doc.tokens.length, K = t.cols, row = i => t.row(i * big.n_head + head);
   const bits = Array.from({length: N}, (_, i) => entropy(row(i)));
-  const cellBig = Math.max(4, Math.min(26, Math.floor(560 / Math.max(N, K))));
+  const cellBig = Math.max(1, Math.min(26, Math.floor(900 / Math.max(N, K))));
   const names = h("div", {style: `font-size:${Math.min(12, cellBig)}px;line-height:${cellBig}px;text-align:right`},
     cellBig >= 10 ? doc.tokens.map((_, i) => h("div", {style: `height:${cellBig}px`}, word(i).slice(0, 12))) : null);
   box.append(h("h3", null, `Rows of ${layerName(at.layer)}, head ${head}: mean entropy ${fmt(sum(bits) / N)} bits`),
