@@ -19,7 +19,8 @@ static load_options load;
 static shape_options shape;
 static const char *host = "127.0.0.1", *key_file, *alias, *template_path, *cors, *log_path, *pre,
                   *record_path;
-static int64_t port = 8080, parallel, n_queue, n_cache, n_connection, n_per_address = 64;
+static int64_t port = 8080, parallel = 32, n_queue = 128, n_cache, n_connection = 10000,
+               n_per_address = 64;
 static double step_ms, drain = 30, drain_delay, header_s, idle_s, stall_s, ping_s, request_s = 3600;
 static bool insecure, lenient, share_prefixes, no_log, no_echo, no_page;
 static text_list hosts, loras, models, weights;
@@ -333,7 +334,7 @@ static bool in_range(int64_t x, int64_t least, int64_t most)
 static int check_batch(void)
 {
     weft_engine_options *o = &engine_options;
-    o->n_session = (int)(parallel ? parallel : 32);
+    o->n_session = (int)parallel;
     if (!o->n_batch)
         o->n_batch = o->n_session > 256 ? o->n_session : 256;
     if (o->n_batch < parallel)
@@ -399,15 +400,15 @@ static int check_options(void)
     const command *c = &command_serve;
     if (!in_range(port, 0, 65535))
         return cli_usage(c, "--port: found %lld; expected 0 to 65535", (long long)port);
-    if (!in_range(parallel, 0, MAX_PARALLEL))
+    if (!in_range(parallel, 1, MAX_PARALLEL))
         return cli_usage(c, "--parallel: found %lld; expected 1 to %d", (long long)parallel,
                          MAX_PARALLEL);
-    if (!in_range(n_queue, 0, 65536))
+    if (!in_range(n_queue, 1, 65536))
         return cli_usage(c, "--queue: found %lld; expected 1 to 65536", (long long)n_queue);
     if (n_cache < 0)
         return cli_usage(c, "--cache-tokens: found %lld; expected a number of tokens",
                          (long long)n_cache);
-    if (!in_range(n_connection, 0, 1 << 20))
+    if (!in_range(n_connection, 1, 1 << 20))
         return cli_usage(c, "--connections: found %lld; expected 1 to %d", (long long)n_connection,
                          1 << 20);
     if (!in_range(n_per_address, 0, 1 << 20))

@@ -10,6 +10,8 @@
 
 #define MAX_WORD 6
 
+enum { ACT, POSITIONS, NORM, N_PART };
+
 /* A word, the lines of config.json that it becomes, and whether transformers' GPT-2 lacks it. The
  * first word of a part is the default. */
 static const struct part {
@@ -18,44 +20,50 @@ static const struct part {
         const char *word, *keys;
         bool own;
     } at[MAX_WORD];
-} parts[] = {
-    { "act",
-      { { "gelu-tanh", "  \"activation_function\": \"gelu_new\",\n", false },
-        { "gelu", "  \"activation_function\": \"gelu\",\n", false },
-        { "relu", "  \"activation_function\": \"relu\",\n", false },
-        { "silu", "  \"activation_function\": \"silu\",\n", false },
-        { "swiglu", "  \"activation_function\": \"swiglu\",\n", true },
-        { "geglu", "  \"activation_function\": \"geglu\",\n", true } } },
-    { "positions",
-      { { "learned", "", false },
-        { "rope", "  \"position_embedding_type\": \"rope\",\n  \"rope_theta\": 10000.0,\n", false },
-        { "sinusoidal", "  \"position_embedding_type\": \"sinusoidal\",\n", true },
-        { "none", "  \"position_embedding_type\": \"none\",\n", true } } },
-    { "norm",
-      { { "pre", "", false },
-        { "post", "  \"norm_placement\": \"post\",\n", true },
-        { "pre-rms", "  \"norm_kind\": \"rmsnorm\",\n", true },
-        { "post-rms", "  \"norm_placement\": \"post\",\n  \"norm_kind\": \"rmsnorm\",\n",
-          true } } },
+} parts[N_PART] = {
+    [ACT] = { "act",
+              { { "gelu-tanh", "  \"activation_function\": \"gelu_new\",\n", false },
+                { "gelu", "  \"activation_function\": \"gelu\",\n", false },
+                { "relu", "  \"activation_function\": \"relu\",\n", false },
+                { "silu", "  \"activation_function\": \"silu\",\n", false },
+                { "swiglu", "  \"activation_function\": \"swiglu\",\n", true },
+                { "geglu", "  \"activation_function\": \"geglu\",\n", true } } },
+    [POSITIONS] = { "positions",
+                    { { "learned", "", false },
+                      { "rope",
+                        "  \"position_embedding_type\": \"rope\",\n  \"rope_theta\": 10000.0,\n",
+                        false },
+                      { "sinusoidal", "  \"position_embedding_type\": \"sinusoidal\",\n", true },
+                      { "none", "  \"position_embedding_type\": \"none\",\n", true } } },
+    [NORM] = { "norm",
+               { { "pre", "", false },
+                 { "post", "  \"norm_placement\": \"post\",\n", true },
+                 { "pre-rms", "  \"norm_kind\": \"rmsnorm\",\n", true },
+                 { "post-rms", "  \"norm_placement\": \"post\",\n  \"norm_kind\": \"rmsnorm\",\n",
+                   true } } },
 };
-#define N_PART (sizeof parts / sizeof *parts)
+
+/* What was asked of a part; NULL: its default. Positions are a number. */
+static const char *word_of(const design_words *d, int part)
+{
+    return part == ACT ? d->act : part == NORM ? d->norm : NULL;
+}
 
 /* The place of the word in its part; -1: unknown. */
-static int place_of(const design_words *d, size_t part)
+static int place_of(const design_words *d, int part)
 {
-    const char *const word[N_PART] = { d->act, NULL, d->norm };
-    if (part == 1)
+    const char *word = word_of(d, part);
+    if (part == POSITIONS)
         return d->positions > 0 ? (int)d->positions - 1 : 0;
     for (int i = 0; i < MAX_WORD && parts[part].at[i].word; i++)
-        if (!word[part] || strcmp(word[part], parts[part].at[i].word) == 0)
+        if (!word || strcmp(word, parts[part].at[i].word) == 0)
             return i;
     return -1;
 }
 
 weft_status design_check(const design_words *d, weft_error *err)
 {
-    const char *const word[N_PART] = { d->act, NULL, d->norm };
-    for (size_t p = 0; p < N_PART; p++) {
+    for (int p = 0; p < N_PART; p++) {
         char known[96] = "";
         if (place_of(d, p) >= 0)
             continue;
@@ -64,7 +72,7 @@ weft_status design_check(const design_words *d, weft_error *err)
             snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", parts[p].at[i].word);
         }
         return weft_fail(err, WEFT_EINVAL, "unknown %s \"%.40s\"; expected one of %s",
-                         parts[p].name, word[p], known);
+                         parts[p].name, word_of(d, p), known);
     }
     return WEFT_OK;
 }
@@ -77,7 +85,7 @@ bool design_is_chosen(const design_words *d)
 bool design_is_own(const design_words *d)
 {
     bool own = false;
-    for (size_t p = 0; p < N_PART; p++)
+    for (int p = 0; p < N_PART; p++)
         own = own || parts[p].at[place_of(d, p)].own;
     return own;
 }
@@ -89,7 +97,7 @@ bool design_is_gated(const design_words *d)
 
 void design_config(buffer *b, const design_words *d)
 {
-    for (size_t p = 0; p < N_PART; p++)
+    for (int p = 0; p < N_PART; p++)
         buffer_text(b, parts[p].at[place_of(d, p)].keys);
 }
 

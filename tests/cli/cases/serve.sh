@@ -9,7 +9,9 @@ loading() { grep -v listening; }
 try "$WEFT" serve
 try "$WEFT" serve m.gguf --port 65536
 try "$WEFT" serve m.gguf --parallel 1025
-try "$WEFT" serve m.gguf --queue -1
+try "$WEFT" serve m.gguf --parallel 0
+try "$WEFT" serve m.gguf --queue 0
+try "$WEFT" serve m.gguf --connections 0
 try "$WEFT" serve m.gguf --drain -1
 try "$WEFT" serve m.gguf --step-ms -1
 try "$WEFT" serve m.gguf --ping-seconds nan
