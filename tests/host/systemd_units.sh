@@ -12,10 +12,10 @@ fi
 sed "s,/usr/bin/weft,$weft," "$source/deploy/systemd/weft.service" >"$work/weft.service"
 cp "$source/deploy/systemd/weft.socket" "$work"
 
-# valid: without a word, as systemd only warns of names that it does not know.
+# valid: without a word, as systemd only warns of names that it does not know. The manual is not installed here.
 valid()
 {
-    systemd-analyze verify "$work/weft.service" "$work/weft.socket" >"$work/words" 2>&1 && [ ! -s "$work/words" ] ||
+    systemd-analyze verify --man=no "$work/weft.service" "$work/weft.socket" >"$work/words" 2>&1 && [ ! -s "$work/words" ] ||
         { cat "$work/words"; return 1; }
 }
 exposed_below() { # TENTHS
