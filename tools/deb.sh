@@ -5,14 +5,14 @@
 #
 # Steps: dpkg-buildpackage, lintian, a second build that must give the same bytes, and debian/tests by autopkgtest in another
 # clean system. Needs root, debootstrap, lintian and autopkgtest; ROOTS says where the systems are kept (/var/tmp/weft-roots), MIRROR
-# where they come from, STEPS which steps run ("build lintian again test").
+# where they come from (that of this machine's apt), STEPS which steps run ("build lintian again test").
 set -eu
 [ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
 out=$(realpath -m "$1")
 release=${2:-bookworm}
 cd "$(dirname "$0")/.."
 roots=${ROOTS:-/var/tmp/weft-roots}
-mirror=${MIRROR:-http://deb.debian.org/debian}
+mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | head -n 1)}
 steps=${STEPS:-build lintian again test}
 commit=$(git rev-parse HEAD)
 version=$(sed -n 's/^#define WEFT_VERSION *"\(.*\)"/\1/p' include/weft.h)

@@ -5,14 +5,14 @@
 #
 # For each release of Debian (bookworm and trixie) a clean system from debootstrap, without a compiler: pip install, generate,
 # embed, train a step, in less than a minute. The same with each Python in PYTHONS (names or paths). Needs root and debootstrap;
-# ROOTS says where the systems are kept (/var/tmp/weft-roots), MIRROR where they come from.
+# ROOTS says where the systems are kept (/var/tmp/weft-roots), MIRROR where they come from (that of this machine's apt).
 set -eu
 [ $# -ge 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 wheel=$(realpath "$1")
 shift
 cd "$(dirname "$0")/.."
 roots=${ROOTS:-/var/tmp/weft-roots}
-mirror=${MIRROR:-http://deb.debian.org/debian}
+mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | head -n 1)}
 files="$wheel tests/python/check_wheel.py models/shakespeare.gguf README.md"
 
 for release in ${*:-bookworm trixie}; do
