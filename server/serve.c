@@ -253,10 +253,7 @@ int serve_run(const serve_options *options)
     char why[512];
     admin_open(&s.admin, NULL);
     memory_budget = options->budget;
-    s.options.n_connection = options->n_connection ? options->n_connection : 10000;
-    s.options.n_waiting = options->n_waiting ? options->n_waiting : 128;
-    s.options.n_running = options->n_running ? options->n_running : 32;
-    s.max_of_model = s.options.n_waiting + s.options.n_running;
+    s.max_of_model = options->n_waiting + options->n_running;
     s.max_job = s.max_of_model * s.options.n_model;
     s.options.lora.models = s.options.models;
     s.options.lora.n_model = s.options.n_model;

@@ -92,8 +92,8 @@ typedef struct serve_options {
     bool lenient;
     bool share_prefixes;
     bool no_page;
-    int n_connection, n_per_address; /* the latter not for loopback; 0: defaults */
-    int n_running, n_waiting;        /* requests that run, and that wait; 0: 32, 128 */
+    int n_connection, n_per_address; /* the latter not for loopback; 0: any number */
+    int n_running, n_waiting;        /* requests of a model that run, and that wait */
     double step_ms;                  /* 0: the scheduler's default */
     double drain;                    /* seconds */
     double drain_delay;              /* seconds before that in which only /ready has changed */

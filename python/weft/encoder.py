@@ -63,7 +63,7 @@ def evaluate(encoder, given, guard=None):
 
 
 def _parts(inputs, rows):
-    """The first input of each call, and how many it has. One of no rows will be refused, which is said of all together."""
+    """The first input of each call, and how many it has. If an input has no rows, the library refuses the one call of all."""
     if 0 in rows:
         return [(0, len(inputs))]
     found, total = [], _ROWS
